@@ -1,0 +1,35 @@
+# Which files a derivation is built from; a change of any other file leaves its result as it is.
+#
+# Plain lists, so that scripts/check-flake can hold them against what the sources read without having Nixpkgs.
+rec {
+  # What cargo compiles `fz-mcp` and `fz` from.
+  programs = [
+    ../.cargo
+    ../Cargo.lock
+    ../Cargo.toml
+    ../crates/mcp/Cargo.toml
+    ../crates/mcp/src
+    ../crates/stub/Cargo.toml
+    ../crates/stub/src
+    ../venture/Cargo.toml
+    ../venture/src
+  ];
+
+  # The sample venture as a directory to work in.
+  venture = [
+    ../venture/migrations
+    ../venture/venture.json
+  ];
+
+  # The tour, an example of the crate.
+  tour = programs ++ [ ../crates/mcp/examples ];
+
+  # The tests also hold pages and metadata against the program.
+  tests = [
+    ../.cargo
+    ../Cargo.lock
+    ../Cargo.toml
+    ../crates
+    ../venture
+  ];
+}
