@@ -53,7 +53,11 @@ mod tests {
     #[test]
     fn the_harness_and_the_manifest_name_the_same_venture_and_modules() {
         let harness = harness();
-        let modules: Vec<&str> = harness.modules().iter().map(|module| module.name()).collect();
+        let modules: Vec<&str> = harness
+            .modules()
+            .iter()
+            .map(|module| module.name())
+            .collect();
         let manifest: String = include_str!("../venture.json").split_whitespace().collect();
         for stated in [
             format!(r#""name":"{NAME}""#),

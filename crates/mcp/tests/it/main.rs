@@ -1,9 +1,10 @@
 //! The one integration test binary: the real `fz-mcp`, over the stub and over the sample venture's real `fz`.
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod arguments;
+mod argv;
+mod child_output;
+mod config;
+mod real_fz;
 mod support;
+mod versions;

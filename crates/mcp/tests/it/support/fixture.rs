@@ -9,10 +9,7 @@ use tempfile::TempDir;
 #[track_caller]
 pub(crate) fn sample_venture() -> TempDir {
     let copy = tempfile::tempdir().expect("a temporary directory");
-    copy_into(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../venture"),
-        copy.path(),
-    );
+    copy_into(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../venture"), copy.path());
     copy
 }
 
@@ -25,11 +22,7 @@ fn copy_into(from: &Path, to: &Path) {
         if entry.file_name() == ".harness-deploy.json" {
             continue;
         }
-        if entry
-            .file_type()
-            .expect("the sample venture can be read")
-            .is_dir()
-        {
+        if entry.file_type().expect("the sample venture can be read").is_dir() {
             fs::create_dir(&target).expect("the copy can be written");
             copy_into(&entry.path(), &target);
         } else {

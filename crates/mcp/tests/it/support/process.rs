@@ -9,10 +9,7 @@ use super::wait_for;
 pub(crate) fn ids(path: &Path) -> (u32, u32) {
     let text = String::from_utf8(wait_for(path)).expect("two numbers");
     let (process, group) = text.split_once(' ').expect("two numbers");
-    (
-        process.parse().expect("a number"),
-        group.parse().expect("a number"),
-    )
+    (process.parse().expect("a number"), group.parse().expect("a number"))
 }
 
 /// Whether a process still runs; one that only waits to be reaped does not.
@@ -20,9 +17,7 @@ pub(crate) fn ids(path: &Path) -> (u32, u32) {
 pub(crate) fn alive(pid: u32) -> bool {
     // The state is the first word behind the name, which stands in parentheses and may hold any character.
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        let state = stat
-            .rsplit_once(") ")
-            .and_then(|(_, rest)| rest.chars().next());
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         !matches!(state, None | Some('Z' | 'X'))
     })
 }
@@ -30,10 +25,8 @@ pub(crate) fn alive(pid: u32) -> bool {
 /// Whether a process still runs; one that only waits to be reaped does not.
 #[cfg(all(unix, not(target_os = "linux")))]
 pub(crate) fn alive(pid: u32) -> bool {
-    let listed = std::process::Command::new("ps")
-        .args(["-o", "stat=", "-p", &pid.to_string()])
-        .output()
-        .expect("ps can be run");
+    let listed =
+        std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().expect("ps can be run");
     let state = String::from_utf8_lossy(&listed.stdout);
     !state.trim().is_empty() && !state.trim().starts_with('Z')
 }
@@ -45,7 +38,5 @@ pub(crate) fn alive(pid: u32) -> bool {
         .args(["/NH", "/FI", &format!("PID eq {pid}")])
         .output()
         .expect("tasklist can be run");
-    String::from_utf8_lossy(&listed.stdout)
-        .split_whitespace()
-        .any(|word| word == pid.to_string())
+    String::from_utf8_lossy(&listed.stdout).split_whitespace().any(|word| word == pid.to_string())
 }

@@ -47,33 +47,23 @@ fn build() {
             Some("debug") | None => "dev",
             Some(name) => name,
         };
-        let target = profile_dir()
-            .parent()
-            .expect("a profile's directory lies in the target directory");
+        let target = profile_dir().parent().expect("a profile's directory lies in the target directory");
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo
-            .args([
-                "build",
-                "--quiet",
-                "--locked",
-                "--ignore-rust-version",
-                "--bins",
-                "-p",
-                "fz-stub",
-            ])
-            .args(["--profile", profile])
+            .args(["build", "--quiet", "--locked", "--ignore-rust-version", "--profile", profile])
             .arg("--target-dir")
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             // The target directory already says where the programs go, a directory for the target included.
             .env_remove("CARGO_BUILD_TARGET");
-        if env::var_os("FZ_BIN").is_none() {
-            cargo.args(["-p", "venture"]);
+        if env::var_os("FZ_BIN").is_some() {
+            cargo.args(["-p", "fz-stub"]);
+        } else {
+            // The whole workspace and a test give dependencies the features that the build of these tests gave them,
+            // so that none is compiled a second time.
+            cargo.args(["--workspace", "--bin", "fz-stub", "--bin", "fz", "--test", "checkout"]);
         }
         let status = cargo.status().expect("cargo can be started");
-        assert!(
-            status.success(),
-            "cargo could not build what the tests need: {cargo:?}"
-        );
+        assert!(status.success(), "cargo could not build what the tests need: {cargo:?}");
     });
 }

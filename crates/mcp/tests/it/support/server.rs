@@ -41,23 +41,13 @@ impl Setup {
 
     /// A server over any child, in any directory.
     #[track_caller]
-    pub(crate) fn over<W: Into<OsString>>(
-        venture: TempDir,
-        child: impl IntoIterator<Item = W>,
-    ) -> Self {
+    pub(crate) fn over<W: Into<OsString>>(venture: TempDir, child: impl IntoIterator<Item = W>) -> Self {
         let scratch = tempfile::tempdir().expect("a temporary directory");
         let events = scratch.path().join("events");
         fs::create_dir(&events).expect("a temporary directory can be written");
         let flags = vec!["--cwd".into(), venture.path().into()];
         let child = Some(child.into_iter().map(Into::into).collect());
-        Self {
-            venture,
-            scratch,
-            flags,
-            env: Vec::new(),
-            child,
-        }
-        .env("FZ_STUB_DIR", events)
+        Self { venture, scratch, flags, env: Vec::new(), child }.env("FZ_STUB_DIR", events)
     }
 
     /// The stub's script for one verb.
@@ -108,17 +98,10 @@ impl Setup {
     /// The command that would be started, for a test that wants other streams than [`Setup::start`] gives.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(fz_mcp());
-        for name in [
-            "FZ_MCP_CWD",
-            "FZ_MCP_COMMAND",
-            "FZ_MCP_TIMEOUT_SECS",
-            "FZ_MCP_ALLOW_OUTSIDE_PATHS",
-        ] {
+        for name in ["FZ_MCP_CWD", "FZ_MCP_COMMAND", "FZ_MCP_TIMEOUT_SECS", "FZ_MCP_ALLOW_OUTSIDE_PATHS"] {
             command.env_remove(name);
         }
-        command
-            .args(&self.flags)
-            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.args(&self.flags).envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(words) = &self.child {
             command.arg("--").args(words);
         }
@@ -143,11 +126,7 @@ impl Setup {
         thread::spawn(move || {
             // A server that is gone is noticed where its answer is missing.
             for bytes in lines {
-                if stdin
-                    .write_all(&bytes)
-                    .and_then(|()| stdin.flush())
-                    .is_err()
-                {
+                if stdin.write_all(&bytes).and_then(|()| stdin.flush()).is_err() {
                     break;
                 }
             }
@@ -240,10 +219,7 @@ impl Server {
             .any(|key| !meta[format!("io.modelcontextprotocol/{key}")].is_null());
         let wanted = &message["params"]["protocolVersion"];
         let revision = if method == "initialize" && !(modern && !wanted.is_string()) {
-            let served = LEGACY
-                .into_iter()
-                .find(|&revision| wanted == revision)
-                .unwrap_or(LEGACY[0]);
+            let served = LEGACY.into_iter().find(|&revision| wanted == revision).unwrap_or(LEGACY[0]);
             self.session = Some(served.into());
             served
         } else if modern {
@@ -251,8 +227,7 @@ impl Server {
         } else {
             self.session.as_deref().unwrap_or(LEGACY[0])
         };
-        self.asked
-            .insert(id.to_string(), (method.into(), revision.into()));
+        self.asked.insert(id.to_string(), (method.into(), revision.into()));
     }
 
     /// The next message, whatever it is.
@@ -260,9 +235,7 @@ impl Server {
     pub(crate) fn recv(&mut self) -> Value {
         match self.unclaimed.pop_front() {
             Some(message) => message,
-            None => self
-                .read()
-                .unwrap_or_else(|| self.fail("the server closed its stdout")),
+            None => self.read().unwrap_or_else(|| self.fail("the server closed its stdout")),
         }
     }
 
@@ -299,19 +272,11 @@ impl Server {
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => self.fail("no message in time"),
         };
-        let Ok(line) = String::from_utf8(line) else {
-            self.fail("a line that is not UTF-8")
-        };
-        let Some(line) = line.strip_suffix('\n') else {
-            self.fail(&format!("half a line: {line}"))
-        };
-        let Ok(message) = serde_json::from_str(line) else {
-            self.fail(&format!("not JSON: {line}"))
-        };
+        let Ok(line) = String::from_utf8(line) else { self.fail("a line that is not UTF-8") };
+        let Some(line) = line.strip_suffix('\n') else { self.fail(&format!("half a line: {line}")) };
+        let Ok(message) = serde_json::from_str(line) else { self.fail(&format!("not JSON: {line}")) };
         self.lines.push(line.into());
-        seen(line, self.session.as_deref(), &|id| {
-            self.asked.get(&id.to_string()).cloned()
-        });
+        seen(line, self.session.as_deref(), &|id| self.asked.get(&id.to_string()).cloned());
         Some(message)
     }
 
@@ -326,11 +291,7 @@ impl Server {
     /// Asks and waits: the whole response to a request that names its own revision, 2026-07-28.
     #[track_caller]
     pub(crate) fn modern(&mut self, method: &str, mut params: Value) -> Value {
-        let meta = params
-            .as_object_mut()
-            .expect("parameters are an object")
-            .entry("_meta")
-            .or_insert(json!({}));
+        let meta = params.as_object_mut().expect("parameters are an object").entry("_meta").or_insert(json!({}));
         meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
         meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
         self.request(method, params)
@@ -392,11 +353,7 @@ impl Server {
     /// Waits until the server is gone.
     #[track_caller]
     pub(crate) fn wait_exit(&mut self) -> ExitStatus {
-        match self
-            .child
-            .wait_timeout(DEADLINE)
-            .expect("a child can be waited for")
-        {
+        match self.child.wait_timeout(DEADLINE).expect("a child can be waited for") {
             Some(status) => status,
             None => self.fail("the server does not exit"),
         }

@@ -11,10 +11,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(
-            start.elapsed() < DEADLINE,
-            "waited {DEADLINE:?} in vain until {what}"
-        );
+        assert!(start.elapsed() < DEADLINE, "waited {DEADLINE:?} in vain until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
