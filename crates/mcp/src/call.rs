@@ -1,0 +1,332 @@
+//! Supervises one child: checks what needs the file system, spawns, drains, keeps the deadline, stops, reads the
+//! outcome. Runs on the call's own thread and owns its process tree; shares nothing but its stop flag.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::clean;
+use crate::codes::Code;
+use crate::config::{Config, GRACE, LINGER, MAX_EXCERPT, MAX_NOTE, MAX_STDOUT, SHORT_GRACE, TICK};
+use crate::envelope::{self, Envelope, Failure, NotOne};
+use crate::tools::{Argv, Refusal};
+use crate::tree::{Output, Tree};
+
+/// What one call runs.
+pub(crate) struct Job {
+    pub(crate) argv: Argv,
+    /// Path arguments, each with its argument's name.
+    pub(crate) paths: Vec<(&'static str, String)>,
+    /// Whether it changes nothing, so that others of its kind may run beside it.
+    pub(crate) read_only: bool,
+}
+
+/// Asks a running call to end. The call looks at it every [`TICK`].
+#[derive(Default)]
+pub(crate) struct Stop(AtomicU8);
+
+impl Stop {
+    const CANCEL: u8 = 1;
+    const SHUTDOWN: u8 = 2;
+
+    /// The client does not want the answer any more.
+    pub(crate) fn cancel(&self) {
+        self.0.fetch_max(Self::CANCEL, Ordering::Relaxed);
+    }
+
+    /// The server itself has to go.
+    pub(crate) fn shut_down(&self) {
+        self.0.fetch_max(Self::SHUTDOWN, Ordering::Relaxed);
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Self::SHUTDOWN
+    }
+}
+
+/// Runs a job to its end. Every outcome is an envelope, also of a call that was asked to stop, whose answer nobody
+/// reads. `note` gets the last line of stderr now and then.
+pub(crate) fn run(config: &Config, job: Job, stop: &Stop, note: Option<&dyn Fn(String)>) -> Envelope {
+    let call = Call { config, stop, command: clean::clean(&config.command_line()) };
+    call.run(job, note).unwrap_or_else(|ended| match ended {
+        Ended::Refused(refusal) => refusal.into(),
+        Ended::Failed(failure) => failure.into(),
+        Ended::Asked => Failure::new(Code::Unavailable, "the call was stopped").into(),
+    })
+}
+
+/// Why a call has no envelope of fz's.
+enum Ended {
+    Refused(Refusal),
+    Failed(Failure),
+    /// The stop flag was set.
+    Asked,
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+struct Call<'a> {
+    config: &'a Config,
+    stop: &'a Stop,
+    /// The configured command, fit to show.
+    command: String,
+}
+
+impl Call<'_> {
+    fn run(&self, job: Job, note: Option<&dyn Fn(String)>) -> Result<Envelope, Ended> {
+        let dir = self.directory()?;
+        if !self.config.allow_outside_paths {
+            contain(&dir, &job.paths).map_err(Ended::Refused)?;
+        }
+        let _lock = self.lock(&dir, job.read_only)?;
+        let mut tree = self.spawn(&job.argv)?;
+        let mut output = Output::default();
+        let status = self.watch(&mut tree, &mut output, note)?;
+        drop(tree);
+        Envelope::read(std::mem::take(&mut output.stdout)).map_err(|not| self.no_json(&not, &output, status))
+    }
+
+    fn directory(&self) -> Result<PathBuf, Failure> {
+        let cwd = &self.config.cwd;
+        let found = cwd.canonicalize().and_then(|dir| match dir.metadata()?.is_dir() {
+            true => Ok(dir),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        });
+        found.map_err(|error| {
+            let shown = clean::clean(&cwd.to_string_lossy());
+            let unexpanded = if shown.split(['/', '\\']).any(|part| part == "~" || part.contains("${") || part.starts_with('$')) {
+                ". It holds ~ or a variable that arrived unexpanded: the client passes it on as it stands, so write the \
+                 whole path"
+            } else {
+                ""
+            };
+            Failure::new(
+                Code::Unavailable,
+                format!("the directory `{shown}` cannot be used: {error}{unexpanded}. Set --cwd or FZ_MCP_CWD to the venture's directory"),
+            )
+        })
+    }
+
+    /// Keeps two servers on one venture apart. Between them exclusion is promised, no order; where the platform or the
+    /// file system has no such lock, none is taken.
+    fn lock(&self, dir: &Path, shared: bool) -> Result<Option<File>, Ended> {
+        let Ok(file) = File::open(dir) else { return Ok(None) };
+        let since = Instant::now();
+        loop {
+            match if shared { file.try_lock_shared() } else { file.try_lock() } {
+                Ok(()) => return Ok(Some(file)),
+                Err(TryLockError::Error(_)) => return Ok(None),
+                Err(TryLockError::WouldBlock) if self.stop.is_asked() => return Err(Ended::Asked),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if let Some(limit) = self.config.limit.filter(|limit| since.elapsed() >= *limit) {
+                let message = format!(
+                    "another fz-mcp was at work in `{}` for the whole limit of {} s, so `{}` was not started and nothing \
+                     changed; call again, or raise {LIMIT_NAMES}",
+                    clean::clean(&dir.to_string_lossy()),
+                    limit.as_secs(),
+                    self.command
+                );
+                return Err(Failure::new(Code::Timeout, message).into());
+            }
+            std::thread::park_timeout(TICK);
+        }
+    }
+
+    fn spawn(&self, argv: &Argv) -> Result<Tree, Failure> {
+        let mut command = Command::new(&self.config.program);
+        command.args(&self.config.words).args(&argv.0).current_dir(&self.config.cwd);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Tree::spawn(command).map_err(|error| {
+            let program = clean::clean(&self.config.program.to_string_lossy());
+            let advice = match error.kind() {
+                io::ErrorKind::NotFound if Path::new(&self.config.program).is_absolute() => {
+                    "name the venture's fz after --, or in FZ_MCP_COMMAND".to_owned()
+                }
+                io::ErrorKind::NotFound => {
+                    let path = std::env::var_os("PATH").unwrap_or_default();
+                    let path = clean::clean(&path.to_string_lossy());
+                    format!("name the venture's fz after --, with its whole path. PATH is `{path}`")
+                }
+                io::ErrorKind::PermissionDenied => "it is not an executable file, or not for this user".to_owned(),
+                _ => "run the command by hand in that directory".to_owned(),
+            };
+            let cwd = clean::clean(&self.config.cwd.to_string_lossy());
+            Failure::new(Code::Unavailable, format!("`{program}` could not be started in `{cwd}`: {error}; {advice}"))
+        })
+    }
+
+    /// Takes the child's output until both pipes have ended, then its status. Leaves no part of the tree behind when
+    /// the call ends in any other way.
+    fn watch(
+        &self,
+        tree: &mut Tree,
+        output: &mut Output,
+        note: Option<&dyn Fn(String)>,
+    ) -> Result<Option<ExitStatus>, Ended> {
+        let started = Instant::now();
+        let mut notes = Notes { note, told: 0, next: started };
+        let mut lingers_until = None;
+        loop {
+            let more = tree.drain(output, self.patience(started));
+            if output.stdout.len() > MAX_STDOUT {
+                let status = self.halt(tree, output, GRACE);
+                let not = envelope::too_much(std::mem::take(&mut output.stdout));
+                return Err(self.no_json(&not, output, status));
+            }
+            if !more && let Some(status) = self.reap(tree, started) {
+                return Ok(status);
+            }
+            if self.stop.is_asked() {
+                self.halt(tree, output, GRACE);
+                return Err(Ended::Asked);
+            }
+            if let Some(limit) = self.config.limit.filter(|limit| started.elapsed() >= *limit) {
+                self.halt(tree, output, GRACE);
+                return Err(self.timed_out(limit, output).into());
+            }
+            notes.tell(output);
+            // Something outlived the program and holds its pipes.
+            if more && tree.has_ended() {
+                let now = Instant::now();
+                if now >= *lingers_until.get_or_insert(now + LINGER) {
+                    let status = self.halt(tree, output, SHORT_GRACE);
+                    return Ok(status);
+                }
+            }
+        }
+    }
+
+    /// How long to wait for output: to the limit, a tick at most.
+    fn patience(&self, started: Instant) -> Duration {
+        self.config.limit.map_or(TICK, |limit| limit.saturating_sub(started.elapsed()).min(TICK))
+    }
+
+    /// The status of a child whose pipes have ended, once it is there; an unknown one is `Some(None)`.
+    fn reap(&self, tree: &mut Tree, started: Instant) -> Option<Option<ExitStatus>> {
+        match tree.wait(self.patience(started)) {
+            Ok(None) => None,
+            Ok(status) => Some(status),
+            Err(_) => Some(None),
+        }
+    }
+
+    /// Stops the whole tree: asks, waits for a grace while its output is taken, kills, reaps.
+    fn halt(&self, tree: &mut Tree, output: &mut Output, grace: Duration) -> Option<ExitStatus> {
+        let begun = Instant::now();
+        tree.terminate();
+        loop {
+            let grace = if self.stop.is_urgent() { grace.min(SHORT_GRACE) } else { grace };
+            let left = grace.saturating_sub(begun.elapsed());
+            let more = tree.drain(output, left.min(TICK));
+            output.stdout.truncate(MAX_STDOUT + 1);
+            if left.is_zero() || (!more && tree.has_ended()) {
+                break;
+            }
+            if !more {
+                std::thread::park_timeout(left.min(TICK));
+            }
+        }
+        tree.kill()
+    }
+
+    fn no_json(&self, not: &NotOne, output: &Output, status: Option<ExitStatus>) -> Ended {
+        envelope::no_json(&self.command, not, output.stderr.bytes(), status).into()
+    }
+
+    fn timed_out(&self, limit: Duration, output: &Output) -> Failure {
+        let stderr = clean::excerpt(output.stderr.bytes(), MAX_EXCERPT);
+        let stderr = if stderr.is_empty() {
+            "it wrote nothing to stderr".to_owned()
+        } else {
+            format!("the end of its stderr:\n{stderr}")
+        };
+        Failure::new(
+            Code::Timeout,
+            format!(
+                "`{}` did not finish within {} s and was stopped with all it had started. What it wrote before stays: check \
+                 the venture before calling again. The operator raises the limit with {LIMIT_NAMES}; {stderr}",
+                self.command,
+                limit.as_secs()
+            ),
+        )
+    }
+}
+
+const LIMIT_NAMES: &str = "--timeout-secs or FZ_MCP_TIMEOUT_SECS (0 for none)";
+
+/// Passes on the last line of stderr, if it is new, at most twice a second.
+struct Notes<'a> {
+    note: Option<&'a dyn Fn(String)>,
+    told: u64,
+    next: Instant,
+}
+
+impl Notes<'_> {
+    fn tell(&mut self, output: &Output) {
+        let Some(note) = self.note else { return };
+        let now = Instant::now();
+        if output.stderr.seen() == self.told || now < self.next {
+            return;
+        }
+        self.told = output.stderr.seen();
+        self.next = now + Duration::from_millis(500);
+        if let Some(line) = clean::last_line(output.stderr.bytes(), MAX_NOTE) {
+            note(line);
+        }
+    }
+}
+
+/// Refuses path arguments that lead out of the venture once symbolic links are followed.
+fn contain(dir: &Path, paths: &[(&'static str, String)]) -> Result<(), Refusal> {
+    let refused: Vec<_> = paths
+        .iter()
+        .filter_map(|(name, path)| {
+            let why = match resolve(dir.join(path)) {
+                Ok(resolved) if resolved.starts_with(dir) => return None,
+                Ok(_) => "leads out of the venture's directory; the operator allows that with --allow-outside-paths"
+                    .to_owned(),
+                Err(error) => format!("cannot be followed inside the venture's directory: {error}"),
+            };
+            Some(format!("{name}: {why}"))
+        })
+        .collect();
+    if refused.is_empty() { Ok(()) } else { Err(Refusal(refused)) }
+}
+
+/// Where a path leads, links followed. Of a path that does not exist yet the nearest existing parent is followed, and a
+/// link that leads nowhere is followed to where it would create something.
+fn resolve(mut path: PathBuf) -> io::Result<PathBuf> {
+    let mut missing = Vec::new();
+    let mut links = 0;
+    loop {
+        match path.canonicalize() {
+            Ok(found) => return Ok(missing.iter().rev().fold(found, |path, name| path.join(name))),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) => {
+                let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(error) };
+                if let Ok(target) = path.read_link() {
+                    links += 1;
+                    if links > 40 {
+                        return Err(error);
+                    }
+                    path = parent.join(target);
+                } else {
+                    missing.push(name.to_owned());
+                    path = parent.to_owned();
+                }
+            }
+        }
+    }
+}

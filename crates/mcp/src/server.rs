@@ -1,0 +1,419 @@
+//! The one owner of all state: the event loop, the session, the queue of calls, cancellation, heartbeats, the end.
+//! Every message goes straight down from here; calls run on threads of their own and post their outcome back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+
+use crate::call::{self, Job, Stop};
+use crate::codes::Code;
+use crate::config::{Config, HEARTBEAT, MAX_READERS, MAX_REPLY, MAX_WAITING, SHUTDOWN};
+use crate::envelope::{Envelope, Failure};
+use crate::lines::Line;
+use crate::reply::{self, Constants};
+use crate::revision::{self, Revision};
+use crate::rpc::{self, Id, Incoming, Rejected, Request, RpcError};
+use crate::tools::{self, Run};
+use crate::transport::{Event, Key, Transport};
+
+/// Serves until stdin ends, a signal comes or the client is gone. Returns the exit status.
+pub(crate) fn run(config: Config, transport: Transport) -> u8 {
+    let mut server = Server {
+        config: Arc::new(config),
+        transport,
+        session: None,
+        constants: Constants::default(),
+        calls: BTreeMap::new(),
+        waiting: VecDeque::new(),
+        batches: BTreeMap::new(),
+        next_key: 0,
+        ending: false,
+    };
+    // A fault of the loop itself must not leave children behind either.
+    catch_unwind(AssertUnwindSafe(|| server.serve())).unwrap_or_else(|_| {
+        server.shut_down();
+        101
+    })
+}
+
+struct Server {
+    config: Arc<Config>,
+    transport: Transport,
+    /// The revision that the last `initialize` negotiated.
+    session: Option<&'static Revision>,
+    constants: Constants,
+    /// Every call accepted and not over, by arrival.
+    calls: BTreeMap<Key, Call>,
+    /// Those not started, in arrival order, each with what it will run.
+    waiting: VecDeque<(Key, Job)>,
+    batches: BTreeMap<Key, Batch>,
+    next_key: Key,
+    /// stdin has ended.
+    ending: bool,
+}
+
+/// A call of a tool that runs a program.
+struct Call {
+    /// Taken when the call is answered or cancelled: after that nothing can be written for it.
+    ticket: Option<Ticket>,
+    read_only: bool,
+    /// `None` while it waits.
+    running: Option<Arc<Stop>>,
+    accepted: Instant,
+    /// Heartbeats that have passed.
+    beats: u32,
+    note: Option<String>,
+}
+
+/// The right to answer one request, once.
+struct Ticket {
+    id: Id,
+    revision: &'static Revision,
+    progress: Option<Box<RawValue>>,
+    batch: Option<Key>,
+}
+
+/// The replies to one array, written together when the last is there.
+#[derive(Default)]
+struct Batch {
+    replies: Vec<Vec<u8>>,
+    open: usize,
+}
+
+impl Batch {
+    fn room(&self) -> usize {
+        MAX_REPLY.saturating_sub(self.replies.iter().map(Vec::len).sum::<usize>() + 2)
+    }
+}
+
+impl Server {
+    fn serve(&mut self) -> u8 {
+        loop {
+            self.start_calls();
+            if self.ending && self.calls.is_empty() && self.transport.is_flushed() {
+                return 0;
+            }
+            match self.transport.next(self.next_heartbeat()) {
+                Event::Line(Line::Whole(line)) => self.receive(&line),
+                Event::Line(Line::TooLong) => {
+                    let error = RpcError::new(
+                        rpc::INVALID_REQUEST,
+                        format!("the line is longer than {} bytes and was passed over", crate::config::MAX_LINE),
+                    );
+                    self.transport.send(rpc::failure(None, &error));
+                }
+                Event::Eof => self.ending = true,
+                Event::Finished(key, envelope) => self.finish(key, envelope),
+                Event::Note(key, line) => {
+                    if let Some(call) = self.calls.get_mut(&key) {
+                        call.note = Some(line);
+                    }
+                }
+                Event::Tick => self.beat(),
+                Event::Lost => {
+                    self.shut_down();
+                    return 0;
+                }
+                Event::Stop(signal) => {
+                    self.shut_down();
+                    return u8::try_from(128 + signal).unwrap_or(1);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, line: &[u8]) {
+        match rpc::parse(line) {
+            Ok(Incoming::Batch(members)) => self.receive_batch(&members),
+            message => self.receive_one(message, None),
+        }
+    }
+
+    fn receive_batch(&mut self, members: &[&RawValue]) {
+        let allowed = self.session.is_some_and(|revision| revision.batches);
+        if !allowed || members.is_empty() {
+            let why = if allowed {
+                "a batch holds at least one message"
+            } else {
+                "arrays of messages are served in a session of 2025-03-26 only: send one message per line"
+            };
+            return self.transport.send(rpc::failure(None, &RpcError::new(rpc::INVALID_REQUEST, why)));
+        }
+        let key = self.new_key();
+        // One more than there are members, so that it is not over before all of them are read.
+        self.batches.insert(key, Batch { replies: Vec::new(), open: members.len() + 1 });
+        for member in members {
+            self.receive_one(rpc::parse_message(member.get()), Some(key));
+        }
+        self.close_member(key);
+    }
+
+    fn receive_one(&mut self, message: Result<Incoming, Rejected>, batch: Option<Key>) {
+        match message {
+            Ok(Incoming::Request(request)) => match self.answer(&request, batch) {
+                Ok(Answer::Now(line)) => self.send(line, batch),
+                Ok(Answer::Later) => {}
+                Err(error) => self.send(rpc::failure(Some(&request.id), &error), batch),
+            },
+            Ok(Incoming::Notification { method, params }) => {
+                if method == "notifications/cancelled" {
+                    self.cancel(params);
+                }
+                self.skip(batch);
+            }
+            Ok(Incoming::Batch(_) | Incoming::Response) => self.skip(batch),
+            Err(Rejected { id, error }) => self.send(rpc::failure(id.as_ref(), &error), batch),
+        }
+    }
+
+    /// Writes a reply, or keeps it until its batch is whole.
+    fn send(&mut self, line: Vec<u8>, batch: Option<Key>) {
+        match batch.and_then(|key| Some((key, self.batches.get_mut(&key)?))) {
+            Some((key, batch)) => {
+                batch.replies.push(line);
+                self.close_member(key);
+            }
+            None => self.transport.send(line),
+        }
+    }
+
+    /// A member that gets no reply.
+    fn skip(&mut self, batch: Option<Key>) {
+        if let Some(key) = batch {
+            self.close_member(key);
+        }
+    }
+
+    fn close_member(&mut self, key: Key) {
+        let Some(batch) = self.batches.get_mut(&key) else { return };
+        batch.open -= 1;
+        if batch.open == 0
+            && let Some(batch) = self.batches.remove(&key)
+            && !batch.replies.is_empty()
+        {
+            self.transport.send(rpc::array(&batch.replies));
+        }
+    }
+
+    fn answer(&mut self, request: &Request, batch: Option<Key>) -> Result<Answer, RpcError> {
+        let Request { id, method, params } = request;
+        if self.calls.values().any(|call| call.ticket.as_ref().is_some_and(|ticket| ticket.id == *id)) {
+            return Err(RpcError::new(
+                rpc::INVALID_REQUEST,
+                "a request with this id is still being served; choose another id",
+            ));
+        }
+        if method == "initialize" {
+            return self.initialize(id, *params, batch);
+        }
+        if method == "ping" {
+            return Ok(Answer::Now(rpc::success(id, reply::ping())));
+        }
+        let revision = self.session.ok_or_else(|| RpcError::params("no session: send initialize first"))?;
+        let [meta] = params.and_then(|params| rpc::members(params.get(), ["_meta"])).unwrap_or_default();
+        let progress = progress_token(meta)?;
+        match method.as_ref() {
+            "tools/list" => {
+                let list = self.constants.list(revision).ok_or_else(internal)?;
+                Ok(Answer::Now(rpc::success(id, list)))
+            }
+            "tools/call" => self.call(*params, Ticket { id: id.clone(), revision, progress, batch }),
+            _ => Err(RpcError::new(rpc::METHOD_NOT_FOUND, format!("no method {}", shown(method)))),
+        }
+    }
+
+    fn initialize(&mut self, id: &Id, params: Option<&RawValue>, batch: Option<Key>) -> Result<Answer, RpcError> {
+        if batch.is_some() {
+            return Err(RpcError::new(rpc::INVALID_REQUEST, "initialize stands alone, never in a batch"));
+        }
+        let [version] = params.and_then(|params| rpc::members(params.get(), ["protocolVersion"])).unwrap_or_default();
+        let revision = revision::negotiate(version.and_then(rpc::string).as_deref());
+        self.session = Some(revision);
+        Ok(Answer::Now(rpc::success(id, reply::initialize(revision))))
+    }
+
+    fn call(&mut self, params: Option<&RawValue>, ticket: Ticket) -> Result<Answer, RpcError> {
+        let [name, arguments] =
+            params.and_then(|params| rpc::members(params.get(), ["name", "arguments"])).unwrap_or_default();
+        let name = name.and_then(rpc::string).ok_or_else(|| RpcError::params("tools/call needs the name of a tool"))?;
+        let tool = tools::find(&name)
+            .ok_or_else(|| RpcError::params(format!("no tool {}; tools/list names them", shown(&name))))?;
+        let arguments = arguments.filter(|arguments| arguments.get() != "null");
+        if arguments.is_some_and(|arguments| !rpc::is_object(arguments)) {
+            return Err(RpcError::params("arguments must be an object"));
+        }
+        let args = match tools::check(tool, arguments) {
+            Ok(args) => args,
+            Err(refusal) => return Ok(self.refuse(&ticket, &refusal.into())),
+        };
+        let build = match tool.run {
+            Run::Fz(build) => build,
+            Run::Catalogue => {
+                let catalogue = self.constants.catalogue(ticket.revision).ok_or_else(internal)?;
+                return Ok(Answer::Now(rpc::success(&ticket.id, catalogue)));
+            }
+        };
+        if self.waiting.len() >= MAX_WAITING {
+            let busy = format!(
+                "busy: {MAX_WAITING} calls wait already, and nothing was run; call again when some are answered"
+            );
+            return Ok(self.refuse(&ticket, &Failure::new(Code::Unavailable, busy).into()));
+        }
+        let key = self.new_key();
+        let read_only = tool.hints.read_only;
+        self.waiting.push_back((key, Job { argv: build(&args), paths: args.paths(), read_only }));
+        let accepted = Instant::now();
+        self.calls.insert(key, Call { ticket: Some(ticket), read_only, running: None, accepted, beats: 0, note: None });
+        Ok(Answer::Later)
+    }
+
+    fn refuse(&self, ticket: &Ticket, envelope: &Envelope) -> Answer {
+        Answer::Now(reply::call(ticket.revision, &ticket.id, envelope, self.room(ticket)))
+    }
+
+    fn room(&self, ticket: &Ticket) -> usize {
+        ticket.batch.and_then(|key| self.batches.get(&key)).map_or(MAX_REPLY, Batch::room)
+    }
+
+    fn new_key(&mut self) -> Key {
+        self.next_key += 1;
+        self.next_key
+    }
+
+    /// Starts what may run now: readers beside readers, a writer alone, nobody before an earlier one.
+    fn start_calls(&mut self) {
+        while let Some((_, job)) = self.waiting.front() {
+            let running = self.calls.values().filter(|call| call.running.is_some());
+            let (count, writes) =
+                running.fold((0, false), |(count, writes), call| (count + 1, writes || !call.read_only));
+            let may_start = if job.read_only { !writes && count < MAX_READERS } else { count == 0 };
+            if !may_start || self.transport.is_congested() {
+                return;
+            }
+            if let Some((key, job)) = self.waiting.pop_front() {
+                self.start(key, job);
+            }
+        }
+    }
+
+    fn start(&mut self, key: Key, job: Job) {
+        let Some(call) = self.calls.get_mut(&key) else { return };
+        let stop = Arc::new(Stop::default());
+        call.running = Some(Arc::clone(&stop));
+        let wants_notes = call.ticket.as_ref().is_some_and(|ticket| ticket.progress.is_some());
+        let (config, mailbox) = (Arc::clone(&self.config), self.transport.mailbox());
+        let thread = std::thread::Builder::new().name(format!("call {key}")).stack_size(512 * 1024);
+        let started = thread.spawn(move || {
+            let note = |line| mailbox.note(key, line);
+            let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
+            let envelope = catch_unwind(AssertUnwindSafe(|| call::run(&config, job, &stop, note)));
+            mailbox.finished(key, envelope.ok());
+        });
+        if let Err(error) = started {
+            let failure = Failure::new(
+                Code::Unavailable,
+                format!("the system allows no further thread: {error}; nothing was run"),
+            );
+            self.finish(key, Some(failure.into()));
+        }
+    }
+
+    fn finish(&mut self, key: Key, envelope: Option<Envelope>) {
+        let Some(ticket) = self.calls.remove(&key).and_then(|call| call.ticket) else { return };
+        let line = match envelope {
+            Some(envelope) => reply::call(ticket.revision, &ticket.id, &envelope, self.room(&ticket)),
+            None => rpc::failure(Some(&ticket.id), &internal()),
+        };
+        self.send(line, ticket.batch);
+    }
+
+    /// Takes a call out of the queue, or stops it. Its ticket goes, so nothing is written for it any more.
+    fn cancel(&mut self, params: Option<&RawValue>) {
+        let [id] = params.and_then(|params| rpc::members(params.get(), ["requestId"])).unwrap_or_default();
+        let Some(id) = id.and_then(Id::read) else { return };
+        let found = self.calls.iter_mut().find(|(_, call)| call.ticket.as_ref().is_some_and(|ticket| ticket.id == id));
+        let Some((&key, call)) = found else { return };
+        let batch = call.ticket.take().and_then(|ticket| ticket.batch);
+        match &call.running {
+            Some(stop) => stop.cancel(),
+            None => {
+                self.calls.remove(&key);
+                self.waiting.retain(|(waiting, _)| *waiting != key);
+            }
+        }
+        self.skip(batch);
+    }
+
+    fn next_heartbeat(&self) -> Option<Instant> {
+        let calls =
+            self.calls.values().filter(|call| call.ticket.as_ref().is_some_and(|ticket| ticket.progress.is_some()));
+        calls.map(|call| call.accepted + HEARTBEAT * (call.beats + 1)).min()
+    }
+
+    fn beat(&mut self) {
+        let now = Instant::now();
+        let congested = self.transport.is_congested();
+        for call in self.calls.values_mut() {
+            let seconds = now.duration_since(call.accepted).as_secs();
+            let beats = u32::try_from(seconds / HEARTBEAT.as_secs()).unwrap_or(u32::MAX - 1);
+            let Some(ticket) = call.ticket.as_ref().filter(|_| beats > call.beats) else { continue };
+            call.beats = beats;
+            let Some(token) = ticket.progress.as_ref().filter(|_| !congested) else { continue };
+            let state = if call.running.is_some() { "running" } else { "waiting for its turn" };
+            let message = match &call.note {
+                Some(note) => format!("{state}, {seconds} s: {note}"),
+                None => format!("{state}, {seconds} s"),
+            };
+            self.transport.send(reply::progress(ticket.revision, token, seconds, &message));
+        }
+    }
+
+    /// Stops every process tree and waits until they are gone, for a bounded time.
+    fn shut_down(&mut self) {
+        self.waiting.clear();
+        self.calls.retain(|_, call| match &call.running {
+            Some(stop) => {
+                stop.shut_down();
+                call.ticket = None;
+                true
+            }
+            None => false,
+        });
+        let deadline = Instant::now() + SHUTDOWN;
+        while !self.calls.is_empty() {
+            match self.transport.next_posted(deadline) {
+                Some(Event::Finished(key, _)) => drop(self.calls.remove(&key)),
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+}
+
+enum Answer {
+    Now(Vec<u8>),
+    /// By a call that was accepted.
+    Later,
+}
+
+fn internal() -> RpcError {
+    RpcError::new(rpc::INTERNAL_ERROR, "the server met a fault of its own; other calls go on")
+}
+
+/// A name from the client, fit for a message.
+fn shown(name: &str) -> String {
+    crate::clean::clean(name).chars().take(64).collect()
+}
+
+fn progress_token(meta: Option<&RawValue>) -> Result<Option<Box<RawValue>>, RpcError> {
+    let Some(meta) = meta.filter(|meta| meta.get() != "null") else { return Ok(None) };
+    let [token] =
+        rpc::members(meta.get(), ["progressToken"]).ok_or_else(|| RpcError::params("_meta must be an object"))?;
+    match token.filter(|token| token.get() != "null") {
+        Some(token) if Id::read(token).is_none() => Err(RpcError::params("progressToken is a string or an integer")),
+        token => Ok(token.map(ToOwned::to_owned)),
+    }
+}

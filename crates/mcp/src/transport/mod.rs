@@ -1,0 +1,68 @@
+//! stdin, stdout and wake-ups as one stream of events, and a capped queue of replies. Only `server` uses it. On Unix
+//! the server's own thread polls all three; on Windows, where pipes cannot be polled, two threads stand behind the same
+//! names.
+
+use std::sync::mpsc::Sender;
+
+use crate::envelope::Envelope;
+use crate::lines::Line;
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+use unix::Waker;
+#[cfg(unix)]
+pub(crate) use unix::{Transport, say};
+#[cfg(windows)]
+use windows::Waker;
+#[cfg(windows)]
+pub(crate) use windows::{Transport, say};
+
+/// A call accepted by the server, by the order of its arrival.
+pub(crate) type Key = u64;
+
+/// What the server waits for.
+pub(crate) enum Event {
+    /// A line came in.
+    Line(Line),
+    /// stdin has ended. Comes once, after the last line.
+    Eof,
+    /// A call is over and its process tree gone. `None` after a panic.
+    Finished(Key, Option<Envelope>),
+    /// What a running call last wrote to stderr.
+    Note(Key, String),
+    /// A signal asks the server to end; its number.
+    Stop(i32),
+    /// Nobody reads stdout any more.
+    Lost,
+    /// The deadline passed.
+    Tick,
+}
+
+/// How a call's thread reaches the server.
+#[derive(Clone)]
+pub(crate) struct Mailbox {
+    post: Sender<Event>,
+    waker: Waker,
+}
+
+impl Mailbox {
+    /// The call is over.
+    pub(crate) fn finished(&self, key: Key, envelope: Option<Envelope>) {
+        self.send(Event::Finished(key, envelope));
+    }
+
+    /// The call's child wrote this to stderr.
+    pub(crate) fn note(&self, key: Key, line: String) {
+        self.send(Event::Note(key, line));
+    }
+
+    fn send(&self, event: Event) {
+        // It fails only when the server is gone.
+        drop(self.post.send(event));
+        self.waker.wake();
+    }
+}

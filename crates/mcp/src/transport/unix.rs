@@ -1,0 +1,310 @@
+//! One thread polls stdin, stdout and a wake-up socket. Nothing here blocks but the poll, and nothing sets
+//! `O_NONBLOCK` on a description that others share.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustix::stdio::{stderr, stdin, stdout};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{Event, Mailbox};
+use crate::config::MAX_UNSENT;
+use crate::lines::Lines;
+
+/// Bytes asked of stdin at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Everything the server hears and says.
+pub(crate) struct Transport {
+    lines: Lines,
+    input: Input,
+    output: Output,
+    posted: Receiver<Event>,
+    mailbox: Mailbox,
+    wake: UnixStream,
+    signal: Arc<AtomicUsize>,
+}
+
+enum Input {
+    Open,
+    /// Ended, and the last line may not have been taken.
+    Ending,
+    Ended,
+}
+
+/// Makes the poll return.
+#[derive(Clone)]
+pub(super) struct Waker(Arc<UnixStream>);
+
+impl Waker {
+    pub(super) fn wake(&self) {
+        // It fails only when there are wake-ups enough.
+        drop((&*self.0).write(&[0]));
+    }
+}
+
+impl Transport {
+    /// Takes over stdin and stdout, and SIGTERM, SIGINT and SIGHUP.
+    pub(crate) fn open() -> io::Result<Self> {
+        let (wake, waker) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        waker.set_nonblocking(true)?;
+        let signal = Arc::new(AtomicUsize::new(0));
+        for (number, stored) in [(SIGTERM, 15), (SIGINT, 2), (SIGHUP, 1)] {
+            // The number first: the wake-up must find it.
+            signal_hook::flag::register_usize(number, Arc::clone(&signal), stored)?;
+            signal_hook::low_level::pipe::register(number, waker.try_clone()?)?;
+        }
+        let (post, posted) = channel();
+        Ok(Self {
+            lines: Lines::default(),
+            input: Input::Open,
+            output: Output::open(),
+            posted,
+            mailbox: Mailbox { post, waker: Waker(Arc::new(waker)) },
+            wake,
+            signal,
+        })
+    }
+
+    /// A way to reach this server from a call's thread.
+    pub(crate) fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
+    /// Writes a line, or queues what the client does not take at once.
+    pub(crate) fn send(&mut self, line: Vec<u8>) {
+        self.output.send(line);
+    }
+
+    /// Whether so many replies wait that no more work should be taken on.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.output.unsent > MAX_UNSENT
+    }
+
+    /// Whether every reply was handed to the operating system.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.output.unsent == 0
+    }
+
+    /// The next event; [`Event::Tick`] at the deadline. Lines are kept back while the client does not read.
+    pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Event {
+        loop {
+            match self.signal.swap(0, Ordering::Relaxed) {
+                0 => {}
+                number => return Event::Stop(i32::try_from(number).unwrap_or_default()),
+            }
+            if self.output.lost {
+                return Event::Lost;
+            }
+            if let Ok(event) = self.posted.try_recv() {
+                return event;
+            }
+            if !self.is_congested()
+                && let Some(event) = self.take_line()
+            {
+                return event;
+            }
+            if self.wait(deadline) {
+                return Event::Tick;
+            }
+        }
+    }
+
+    /// The next event that a call posts, while replies that wait are still written; `None` at the deadline.
+    pub(crate) fn next_posted(&mut self, deadline: Instant) -> Option<Event> {
+        self.input = Input::Ended;
+        loop {
+            if let Ok(event) = self.posted.try_recv() {
+                return Some(event);
+            }
+            if self.wait(Some(deadline)) {
+                return None;
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Event> {
+        if let Some(line) = self.lines.next() {
+            return Some(Event::Line(line));
+        }
+        match self.input {
+            Input::Open | Input::Ended => None,
+            Input::Ending => match self.lines.finish() {
+                Some(line) => Some(Event::Line(line)),
+                None => {
+                    self.input = Input::Ended;
+                    Some(Event::Eof)
+                }
+            },
+        }
+    }
+
+    /// Polls once and does what became possible. Says whether the deadline has passed.
+    fn wait(&mut self, deadline: Option<Instant>) -> bool {
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return true;
+        }
+        let timeout = deadline.and_then(|deadline| Timespec::try_from(deadline - now).ok());
+        let reads = matches!(self.input, Input::Open) && !self.is_congested();
+        let writes = if self.is_flushed() { PollFlags::empty() } else { PollFlags::OUT };
+        // Errors and hang-ups of stdout are reported whether asked for or not: a lost client is noticed while idle.
+        let mut fds = [
+            PollFd::new(&self.wake, PollFlags::IN),
+            PollFd::from_borrowed_fd(stdout(), writes),
+            PollFd::from_borrowed_fd(stdin(), PollFlags::IN),
+        ];
+        let watched = if reads { &mut fds[..] } else { &mut fds[..2] };
+        match poll(watched, timeout.as_ref()) {
+            Ok(0) => return deadline.is_some(),
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+        let [woken, writable, readable] = fds.map(|fd| fd.revents());
+        if !woken.is_empty() {
+            let mut bytes = [0; 64];
+            while matches!((&self.wake).read(&mut bytes), Ok(64)) {}
+        }
+        if writable.intersects(PollFlags::ERR | PollFlags::NVAL)
+            || (writable.contains(PollFlags::HUP) && !writable.contains(PollFlags::OUT))
+        {
+            self.output.lost = true;
+        } else if writable.contains(PollFlags::OUT) {
+            self.output.flush(true);
+        }
+        if reads && !readable.is_empty() {
+            self.read();
+        }
+        false
+    }
+
+    fn read(&mut self) {
+        let space = self.lines.space(CHUNK);
+        match rustix::io::read(stdin(), rustix::buffer::spare_capacity(space)) {
+            Ok(1..) | Err(Errno::INTR | Errno::AGAIN) => {}
+            Ok(0) | Err(_) => self.input = Input::Ending,
+        }
+    }
+}
+
+/// Replies on their way to the client.
+struct Output {
+    sink: Sink,
+    lines: VecDeque<Vec<u8>>,
+    /// Bytes of the first line that are written.
+    written: usize,
+    /// Bytes of all lines that are not.
+    unsent: usize,
+    lost: bool,
+}
+
+/// What stdout is, and so how it is written without blocking.
+enum Sink {
+    /// A pipe through a description of our own, which may be non-blocking.
+    OwnPipe(File),
+    /// A socket: non-blocking per call.
+    Socket,
+    /// Anything else. After poll reports room, so many bytes do not block.
+    Other(usize),
+}
+
+impl Sink {
+    fn of_stdout() -> Self {
+        let kind = rustix::fs::fstat(stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        match kind {
+            Ok(FileType::Socket) => Self::Socket,
+            Ok(FileType::Fifo) => own_pipe().map_or(Self::Other(rustix::pipe::PIPE_BUF), Self::OwnPipe),
+            Ok(FileType::RegularFile) => Self::Other(usize::MAX),
+            _ => Self::Other(rustix::pipe::PIPE_BUF),
+        }
+    }
+}
+
+/// Linux opens a pipe anew by its path, with flags of its own; elsewhere, or without /proc, the next best way is taken.
+fn own_pipe() -> Option<File> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open("/proc/self/fd/1", flags, Mode::empty()).ok().map(File::from)
+}
+
+impl Output {
+    fn open() -> Self {
+        Self { sink: Sink::of_stdout(), lines: VecDeque::new(), written: 0, unsent: 0, lost: false }
+    }
+
+    fn send(&mut self, line: Vec<u8>) {
+        self.unsent += line.len();
+        self.lines.push_back(line);
+        if self.lines.len() == 1 {
+            self.flush(false);
+        }
+    }
+
+    /// Writes what fits. `ready` says that poll has just reported room.
+    fn flush(&mut self, mut ready: bool) {
+        while let Some(line) = self.lines.front() {
+            let rest = line.get(self.written..).unwrap_or_default();
+            match self.sink.write(rest, std::mem::take(&mut ready)) {
+                Ok(count) => {
+                    self.unsent -= count;
+                    self.written += count;
+                    if self.written == line.len() {
+                        self.lines.pop_front();
+                        self.written = 0;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.lost = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Sink {
+    fn write(&mut self, bytes: &[u8], ready: bool) -> io::Result<usize> {
+        match self {
+            Self::OwnPipe(pipe) => pipe.write(bytes),
+            Self::Socket => Ok(rustix::net::send(stdout(), bytes, SendFlags::DONTWAIT)?),
+            Self::Other(most) => {
+                if !ready && !has_room() {
+                    return Err(ErrorKind::WouldBlock.into());
+                }
+                let bytes = bytes.get(..*most).unwrap_or(bytes);
+                Ok(rustix::io::write(stdout(), bytes)?)
+            }
+        }
+    }
+}
+
+fn has_room() -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(stdout(), PollFlags::OUT)];
+    let ready = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    matches!(ready, Ok(1)) && fds.iter().all(|fd| fd.revents().contains(PollFlags::OUT))
+}
+
+/// Writes a line to stderr if that does not block. Nobody may be reading it.
+pub(crate) fn say(line: &str) {
+    let mut fds = [PollFd::from_borrowed_fd(stderr(), PollFlags::OUT)];
+    let ready = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    if matches!(ready, Ok(1)) {
+        let bytes = line.as_bytes();
+        let _ = rustix::io::write(stderr(), bytes.get(..rustix::pipe::PIPE_BUF).unwrap_or(bytes));
+    }
+}

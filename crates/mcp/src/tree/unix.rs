@@ -1,0 +1,120 @@
+//! A child and all it starts, as a process group.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use wait_timeout::ChildExt;
+
+use super::Output;
+
+/// Bytes read at once, as much as a pipe holds.
+const CHUNK: usize = 64 * 1024;
+
+/// A running child. Dropped while it runs, it is killed with its group.
+pub(crate) struct Tree {
+    child: Child,
+    group: Option<Pid>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    reaped: bool,
+}
+
+impl Tree {
+    /// Starts a command whose stdio is set, as the leader of a new group.
+    pub(crate) fn spawn(mut command: Command) -> io::Result<Self> {
+        let mut child = command.process_group(0).spawn()?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        Ok(Self { child, group, stdout, stderr, reaped: false })
+    }
+
+    /// Waits at most `patience` for output and takes what is there. Says whether more can come.
+    pub(crate) fn drain(&mut self, output: &mut Output, patience: Duration) -> bool {
+        let (mut out_ready, mut err_ready) = (false, false);
+        {
+            let mut fds = Vec::with_capacity(2);
+            fds.extend(self.stdout.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            fds.extend(self.stderr.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            if fds.is_empty() {
+                return false;
+            }
+            let timeout = Timespec::try_from(patience).ok();
+            // An interrupted poll is an empty one: the caller comes back.
+            if poll(&mut fds, timeout.as_ref()).is_ok_and(|ready| ready > 0) {
+                let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+                out_ready = self.stdout.is_some() && ready.next().unwrap_or(false);
+                err_ready = self.stderr.is_some() && ready.next().unwrap_or(false);
+            }
+        }
+        if out_ready {
+            output.stdout.reserve(CHUNK);
+            let taken = self
+                .stdout
+                .as_ref()
+                .map(|pipe| rustix::io::read(pipe, rustix::buffer::spare_capacity(&mut output.stdout)));
+            close_at_end(&mut self.stdout, taken);
+        }
+        if err_ready {
+            let bytes = output.stderr.space(CHUNK);
+            let taken = self.stderr.as_ref().map(|pipe| rustix::io::read(pipe, rustix::buffer::spare_capacity(bytes)));
+            output.stderr.trim();
+            close_at_end(&mut self.stderr, taken);
+        }
+        self.stdout.is_some() || self.stderr.is_some()
+    }
+
+    /// Whether the child itself has ended. It is not reaped, so its group's number stays its own.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match self.group {
+            Some(pid) if !self.reaped => !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None)),
+            _ => true,
+        }
+    }
+
+    /// Waits at most `patience` for the child's end, and reaps it.
+    pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
+        let status = self.child.wait_timeout(patience);
+        self.reaped |= !matches!(status, Ok(None));
+        status
+    }
+
+    /// Asks the whole group to end.
+    pub(crate) fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Kills the whole group and reaps the child.
+    pub(crate) fn kill(&mut self) -> Option<ExitStatus> {
+        self.signal(Signal::KILL);
+        let status = self.child.wait().ok();
+        self.reaped = true;
+        status
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group.filter(|_| !self.reaped) {
+            // It fails only when nothing is left to signal.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+        }
+    }
+}
+
+fn close_at_end<T>(pipe: &mut Option<T>, taken: Option<rustix::io::Result<usize>>) {
+    use rustix::io::Errno;
+    if !matches!(taken, Some(Ok(1..) | Err(Errno::INTR | Errno::AGAIN))) {
+        *pipe = None;
+    }
+}
