@@ -15,12 +15,6 @@ rec {
     ../venture/src
   ];
 
-  # The sample venture as a directory to work in.
-  venture = [
-    ../venture/migrations
-    ../venture/venture.json
-  ];
-
   # The tour, an example of the crate.
   tour = programs ++ [ ../crates/mcp/examples ];
 
@@ -30,6 +24,13 @@ rec {
     ../Cargo.lock
     ../Cargo.toml
     ../crates
+    ../dist-workspace.toml
+    ../docs
+    ../flake.nix
+    ../mcpb
+    ../nix
+    ../npm
+    ../server.json
     ../venture
   ];
 }

@@ -86,8 +86,6 @@ let
       // args
     );
 
-  venture = sourceOf ../venture files.venture;
-
   tour = craneLib.buildPackage (
     development
     // {
@@ -102,7 +100,7 @@ let
   demo = pkgs.writeShellApplication {
     name = "fz-mcp-demo";
     text = ''
-      export FZ_MCP_BIN=${lib.getExe fz-mcp} FZ_BIN=${lib.getExe fz} FZ_VENTURE=${venture}
+      export FZ_MCP_BIN=${lib.getExe fz-mcp} FZ_BIN=${lib.getExe fz} FZ_VENTURE=${../venture}
       exec ${tour}/bin/tour "$@"
     '';
     meta.description = "Walk a real client through fz-mcp on a copy of the sample venture";
@@ -114,7 +112,7 @@ let
         nativeBuildInputs = [ pkgs.jq ];
       }
       ''
-        bash ${../scripts/handshake} ${lib.getExe fz-mcp} ${lib.getExe fz} ${venture} "$out"
+        bash ${../scripts/handshake} ${lib.getExe fz-mcp} ${lib.getExe fz} ${../venture} "$out"
       '';
 
   sourceChecks = {
