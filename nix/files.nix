@@ -30,6 +30,7 @@ rec {
     ../mcpb
     ../nix
     ../npm
+    ../rustfmt.toml
     ../server.json
     ../venture
   ];
