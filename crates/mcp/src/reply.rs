@@ -1,4 +1,4 @@
-//! Result shapes, given a row of the revision table: initialize, list, call, progress. Pure.
+//! Result shapes, given a row of the revision table: initialize, discover, list, call, progress. Pure.
 //!
 //! Source: the pages on lifecycle, tools and progress of each revision of the Model Context Protocol.
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::codes::{self, Code};
 use crate::config::MAX_REPLY;
 use crate::envelope::{Envelope, Failure};
-use crate::revision::Revision;
+use crate::revision::{self, Revision};
 use crate::rpc::{self, Id};
 use crate::tools::{Kind, Param, TABLE, Tool};
 
@@ -75,6 +75,48 @@ pub(crate) fn initialize(revision: &Revision) -> impl Serialize {
     }
 }
 
+/// The result of `server/discover`.
+pub(crate) fn discover(revision: &'static Revision) -> impl Serialize {
+    struct Discovered(&'static Revision);
+    impl Serialize for Discovered {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut map = serializer.serialize_map(None)?;
+            map.serialize_entry("supportedVersions", &revision::stateless_names())?;
+            map.serialize_entry("capabilities", &CAPABILITIES)?;
+            map.serialize_entry("instructions", INSTRUCTIONS)?;
+            close(&mut map, self.0, Holds::ForAll)?;
+            map.end()
+        }
+    }
+    Discovered(revision)
+}
+
+/// How long a result may be kept, and for whom.
+#[derive(PartialEq, Eq)]
+enum Holds {
+    /// An hour, for every client.
+    ForAll,
+    Once,
+}
+
+/// What a stateless revision adds to every result.
+fn close<M: SerializeMap>(map: &mut M, revision: &Revision, holds: Holds) -> Result<(), M::Error> {
+    #[derive(Serialize)]
+    struct Meta {
+        #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+        server_info: Implementation,
+    }
+    if !revision.stateless {
+        return Ok(());
+    }
+    map.serialize_entry("resultType", "complete")?;
+    if holds == Holds::ForAll {
+        map.serialize_entry("ttlMs", &3_600_000)?;
+        map.serialize_entry("cacheScope", "public")?;
+    }
+    map.serialize_entry("_meta", &Meta { server_info: server_info(revision) })
+}
+
 /// The results that never change, each encoded once per revision.
 #[derive(Default)]
 pub(crate) struct Constants {
@@ -119,6 +161,7 @@ impl Serialize for List {
         let tools: Vec<_> = TABLE.iter().map(|tool| Listed { tool, revision: self.revision }).collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("tools", &tools)?;
+        close(&mut map, self.revision, Holds::ForAll)?;
         map.end()
     }
 }
@@ -226,6 +269,7 @@ impl Serialize for Called<'_> {
             map.serialize_entry("structuredContent", object)?;
         }
         map.serialize_entry("isError", &self.envelope.failed())?;
+        close(&mut map, self.revision, Holds::Once)?;
         map.end()
     }
 }

@@ -21,6 +21,8 @@ pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 pub(crate) const INVALID_PARAMS: i32 = -32602;
 /// A fault of the server itself.
 pub(crate) const INTERNAL_ERROR: i32 = -32603;
+/// The request carries a protocol version that is not served per request.
+pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// A request id: its JSON text, strings in their shortest spelling. Two ids are equal when their JSON types and values
 /// are; an integer keeps all its digits.

@@ -14,7 +14,7 @@ use crate::config::{Config, HEARTBEAT, MAX_READERS, MAX_REPLY, MAX_WAITING, SHUT
 use crate::envelope::{Envelope, Failure};
 use crate::lines::Line;
 use crate::reply::{self, Constants};
-use crate::revision::{self, Revision};
+use crate::revision::{self, Claim, Revision};
 use crate::rpc::{self, Id, Incoming, Rejected, Request, RpcError};
 use crate::tools::{self, Run};
 use crate::transport::{Event, Key, Transport};
@@ -206,30 +206,32 @@ impl Server {
                 "a request with this id is still being served; choose another id",
             ));
         }
-        if method == "initialize" {
-            return self.initialize(id, *params, batch);
+        let [meta, version] =
+            params.and_then(|params| rpc::members(params.get(), ["_meta", "protocolVersion"])).unwrap_or_default();
+        let claim = Claim::read(meta);
+        if method == "initialize" && (claim.is_none() || version.is_some()) {
+            return self.initialize(id, version, batch);
         }
-        if method == "ping" {
+        if method == "ping" && claim.is_none() {
             return Ok(Answer::Now(rpc::success(id, reply::ping())));
         }
-        let revision = self.session.ok_or_else(|| RpcError::params("no session: send initialize first"))?;
-        let [meta] = params.and_then(|params| rpc::members(params.get(), ["_meta"])).unwrap_or_default();
         let progress = progress_token(meta)?;
+        let revision = claim.map_or_else(|| revision::of_session(method, self.session), |claim| claim.revision())?;
         match method.as_ref() {
             "tools/list" => {
                 let list = self.constants.list(revision).ok_or_else(internal)?;
                 Ok(Answer::Now(rpc::success(id, list)))
             }
             "tools/call" => self.call(*params, Ticket { id: id.clone(), revision, progress, batch }),
+            "server/discover" if revision.stateless => Ok(Answer::Now(rpc::success(id, reply::discover(revision)))),
             _ => Err(RpcError::new(rpc::METHOD_NOT_FOUND, format!("no method {}", shown(method)))),
         }
     }
 
-    fn initialize(&mut self, id: &Id, params: Option<&RawValue>, batch: Option<Key>) -> Result<Answer, RpcError> {
+    fn initialize(&mut self, id: &Id, version: Option<&RawValue>, batch: Option<Key>) -> Result<Answer, RpcError> {
         if batch.is_some() {
             return Err(RpcError::new(rpc::INVALID_REQUEST, "initialize stands alone, never in a batch"));
         }
-        let [version] = params.and_then(|params| rpc::members(params.get(), ["protocolVersion"])).unwrap_or_default();
         let revision = revision::negotiate(version.and_then(rpc::string).as_deref());
         self.session = Some(revision);
         Ok(Answer::Now(rpc::success(id, reply::initialize(revision))))
