@@ -83,7 +83,7 @@ const MIGRATIONS: Param =
 
 /// All tools, in the order they are listed in: the reading ones before what they lead to, the catalogue last, then what
 /// came after the first release.
-pub(crate) static TABLE: [Tool; 7] = [
+pub(crate) static TABLE: [Tool; 8] = [
     Tool {
         name: "fz_doctor",
         title: "Check the compiled venture",
@@ -185,6 +185,19 @@ pub(crate) static TABLE: [Tool; 7] = [
         hints: READS,
         run: Run::Catalogue,
     },
+    Tool {
+        name: "fz_client_ts",
+        title: "Generate the TypeScript client",
+        description: "Runs fz client-ts: reads a /__surface document saved from a running venture and writes the files \
+                      of its typed TypeScript client to out, replacing those of the same names. It fetches nothing: \
+                      save the document first. It does not build or publish the package.",
+        params: &[
+            Param::new("surface", Kind::Path, "The saved /__surface document, a JSON file").required(),
+            Param::new("out", Kind::Path, "The directory to write the client package to").required(),
+        ],
+        hints: REPLACES,
+        run: Run::Fz(client_ts),
+    },
 ];
 
 /// The tool of that name.
@@ -254,6 +267,10 @@ fn deploy(args: &Args) -> Argv {
         .option("--migrations", args.text("migrations"))
         .switch("--i-am-deploying-to-production", args.is_on("i_am_deploying_to_production"))
         .switch("--i-am-removing-modules", args.is_on("i_am_removing_modules"))
+}
+
+fn client_ts(args: &Args) -> Argv {
+    Argv::verb("client-ts").option("--surface", args.text("surface")).option("--out", args.text("out"))
 }
 
 /// Arguments that passed every check but the one that needs the file system.
