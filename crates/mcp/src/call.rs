@@ -55,7 +55,7 @@ impl Stop {
 /// reads. `note` gets the last line of stderr now and then.
 pub(crate) fn run(config: &Config, job: Job, stop: &Stop, note: Option<&dyn Fn(String)>) -> Envelope {
     let call = Call { config, stop, command: clean::clean(&config.command_line()) };
-    call.run(job, note).unwrap_or_else(|ended| match ended {
+    call.run(&job, note).unwrap_or_else(|ended| match ended {
         Ended::Refused(refusal) => refusal.into(),
         Ended::Failed(failure) => failure.into(),
         Ended::Asked => Failure::new(Code::Unavailable, "the call was stopped").into(),
@@ -84,7 +84,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn run(&self, job: Job, note: Option<&dyn Fn(String)>) -> Result<Envelope, Ended> {
+    fn run(&self, job: &Job, note: Option<&dyn Fn(String)>) -> Result<Envelope, Ended> {
         let dir = self.directory()?;
         if !self.config.allow_outside_paths {
             contain(&dir, &job.paths).map_err(Ended::Refused)?;
@@ -99,10 +99,9 @@ impl Call<'_> {
 
     fn directory(&self) -> Result<PathBuf, Failure> {
         let cwd = &self.config.cwd;
-        let found = cwd.canonicalize().and_then(|dir| match dir.metadata()?.is_dir() {
-            true => Ok(dir),
-            false => Err(io::ErrorKind::NotADirectory.into()),
-        });
+        let found = cwd
+            .canonicalize()
+            .and_then(|dir| if dir.metadata()?.is_dir() { Ok(dir) } else { Err(io::ErrorKind::NotADirectory.into()) });
         found.map_err(|error| {
             let shown = clean::clean(&cwd.to_string_lossy());
             let unexpanded = if shown.split(['/', '\\']).any(|part| part == "~" || part.contains("${") || part.starts_with('$')) {
@@ -185,8 +184,11 @@ impl Call<'_> {
                 let not = envelope::too_much(std::mem::take(&mut output.stdout));
                 return Err(self.no_json(&not, output, status));
             }
-            if !more && let Some(status) = self.reap(tree, started) {
-                return Ok(status);
+            if !more {
+                match tree.wait(self.patience(started)) {
+                    Ok(None) => {}
+                    ended => return Ok(ended.ok().flatten()),
+                }
             }
             if self.stop.is_asked() {
                 self.halt(tree, output, GRACE);
@@ -211,15 +213,6 @@ impl Call<'_> {
     /// How long to wait for output: to the limit, a tick at most.
     fn patience(&self, started: Instant) -> Duration {
         self.config.limit.map_or(TICK, |limit| limit.saturating_sub(started.elapsed()).min(TICK))
-    }
-
-    /// The status of a child whose pipes have ended, once it is there; an unknown one is `Some(None)`.
-    fn reap(&self, tree: &mut Tree, started: Instant) -> Option<Option<ExitStatus>> {
-        match tree.wait(self.patience(started)) {
-            Ok(None) => None,
-            Ok(status) => Some(status),
-            Err(_) => Some(None),
-        }
     }
 
     /// Stops the whole tree: asks, waits for a grace while its output is taken, kills, reaps.

@@ -92,7 +92,7 @@ pub(crate) fn discover(revision: &'static Revision) -> impl Serialize {
 }
 
 /// How long a result may be kept, and for whom.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// An hour, for every client.
     ForAll,
@@ -142,12 +142,12 @@ impl Constants {
 fn once<'c>(
     made: &'c mut Vec<(&'static str, Box<RawValue>)>,
     revision: &'static Revision,
-    make: impl FnOnce(&'static Revision) -> serde_json::Result<Box<RawValue>>,
+    encode: impl FnOnce(&'static Revision) -> serde_json::Result<Box<RawValue>>,
 ) -> Option<&'c RawValue> {
     let known = made.iter().position(|(name, _)| *name == revision.name);
     let index = known.unwrap_or(made.len());
     if known.is_none() {
-        made.push((revision.name, make(revision).ok()?));
+        made.push((revision.name, encode(revision).ok()?));
     }
     made.get(index).map(|(_, result)| &**result)
 }
@@ -294,13 +294,14 @@ pub(crate) fn call(revision: &'static Revision, id: &Id, envelope: &Envelope, ro
 /// The line of one heartbeat: `seconds` since the call was accepted.
 pub(crate) fn progress(revision: &Revision, token: &RawValue, seconds: u64, message: &str) -> Vec<u8> {
     #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
     struct Progress<'a> {
-        progress_token: &'a RawValue,
-        progress: u64,
+        #[serde(rename = "progressToken")]
+        token: &'a RawValue,
+        #[serde(rename = "progress")]
+        seconds: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<&'a str>,
     }
     let message = revision.progress_message.then_some(message);
-    rpc::notification("notifications/progress", Progress { progress_token: token, progress: seconds, message })
+    rpc::notification("notifications/progress", Progress { token, seconds, message })
 }

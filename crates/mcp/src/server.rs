@@ -339,12 +339,11 @@ impl Server {
         let found = self.calls.iter_mut().find(|(_, call)| call.ticket.as_ref().is_some_and(|ticket| ticket.id == id));
         let Some((&key, call)) = found else { return };
         let batch = call.ticket.take().and_then(|ticket| ticket.batch);
-        match &call.running {
-            Some(stop) => stop.cancel(),
-            None => {
-                self.calls.remove(&key);
-                self.waiting.retain(|(waiting, _)| *waiting != key);
-            }
+        if let Some(stop) = &call.running {
+            stop.cancel();
+        } else {
+            self.calls.remove(&key);
+            self.waiting.retain(|(waiting, _)| *waiting != key);
         }
         self.skip(batch);
     }

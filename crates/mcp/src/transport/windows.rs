@@ -158,13 +158,13 @@ impl Transport {
                 None
             }
             Input::Asked | Input::Ended => None,
-            Input::Ending => match self.lines.finish() {
-                Some(line) => Some(Event::Line(line)),
-                None => {
+            Input::Ending => {
+                let last = self.lines.finish().map(Event::Line);
+                if last.is_none() {
                     self.input = Input::Ended;
-                    Some(Event::Eof)
                 }
-            },
+                Some(last.unwrap_or(Event::Eof))
+            }
         }
     }
 
