@@ -53,9 +53,9 @@ impl Stop {
 
 /// Runs a job to its end. Every outcome is an envelope, also of a call that was asked to stop, whose answer nobody
 /// reads. `note` gets the last line of stderr now and then.
-pub(crate) fn run(config: &Config, job: Job, stop: &Stop, note: Option<&dyn Fn(String)>) -> Envelope {
+pub(crate) fn run(config: &Config, job: &Job, stop: &Stop, note: Option<&dyn Fn(String)>) -> Envelope {
     let call = Call { config, stop, command: clean::clean(&config.command_line()) };
-    call.run(&job, note).unwrap_or_else(|ended| match ended {
+    call.run(job, note).unwrap_or_else(|ended| match ended {
         Ended::Refused(refusal) => refusal.into(),
         Ended::Failed(failure) => failure.into(),
         Ended::Asked => Failure::new(Code::Unavailable, "the call was stopped").into(),

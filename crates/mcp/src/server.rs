@@ -311,7 +311,7 @@ impl Server {
         let started = thread.spawn(move || {
             let note = |line| mailbox.note(key, line);
             let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
-            let envelope = catch_unwind(AssertUnwindSafe(|| call::run(&config, job, &stop, note)));
+            let envelope = catch_unwind(AssertUnwindSafe(|| call::run(&config, &job, &stop, note)));
             mailbox.finished(key, envelope.ok());
         });
         if let Err(error) = started {
