@@ -1,5 +1,6 @@
 //! The one integration test binary: the real `fz-mcp`, over the stub and over the sample venture's real `fz`.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::needless_pass_by_value, reason = "json!({..}) reads best where it is an argument as it stands")]
 
 mod arguments;
 mod argv;

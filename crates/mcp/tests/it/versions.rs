@@ -71,7 +71,9 @@ fn changelog() -> Vec<Named> {
 /// The flake reads the manifests, so it needs no version; one that it does name has to be ours.
 fn flake() -> Vec<Named> {
     let nix = fs::read_dir(root().join("nix")).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = nix.filter(|path| path.extension().is_some_and(|extension| extension == "nix")).chain([root().join("flake.nix")]);
+    let files = nix
+        .filter(|path| path.extension().is_some_and(|extension| extension == "nix"))
+        .chain([root().join("flake.nix")]);
     let mut found = Vec::new();
     for path in files {
         let source = fs::read_to_string(&path).expect("a Nix file can be read");
