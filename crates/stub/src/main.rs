@@ -24,10 +24,7 @@
 //! | `ignore-term` | outlives SIGTERM from here on (Unix) |
 //! | `hang` | never returns |
 //! | `exit N`, `signal N`, `abort` | ends with a status, by a signal (Unix), by an abort |
-#![expect(
-    clippy::expect_used,
-    reason = "a stand-in that was told nonsense should fall over, and say why"
-)]
+#![expect(clippy::expect_used, reason = "a stand-in that was told nonsense should fall over, and say why")]
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -45,13 +42,8 @@ fn main() {
 }
 
 fn script(argv: &[OsString]) -> String {
-    let verb = argv
-        .first()
-        .and_then(|first| first.to_str())
-        .unwrap_or_default();
-    env::var(format!("FZ_STUB_{}", verb.replace('-', "_")))
-        .or_else(|_| env::var("FZ_STUB"))
-        .unwrap_or_default()
+    let verb = argv.first().and_then(|first| first.to_str()).unwrap_or_default();
+    env::var(format!("FZ_STUB_{}", verb.replace('-', "_"))).or_else(|_| env::var("FZ_STUB")).unwrap_or_default()
 }
 
 fn run(name: &str, rest: &str, argv: &[OsString]) {
@@ -71,11 +63,7 @@ fn run(name: &str, rest: &str, argv: &[OsString]) {
             let cwd = env::current_dir().expect("a current directory");
             record(rest, argv, cwd.as_os_str().as_encoded_bytes());
         }
-        "ids" => record(
-            rest,
-            argv,
-            format!("{} {}", process::id(), platform::group()).as_bytes(),
-        ),
+        "ids" => record(rest, argv, format!("{} {}", process::id(), platform::group()).as_bytes()),
         "append" => append(rest, argv),
         "touch" => record(rest, argv, b""),
         "wait" => {
@@ -85,9 +73,7 @@ fn run(name: &str, rest: &str, argv: &[OsString]) {
         }
         "stdin" => {
             let mut read = Vec::new();
-            io::stdin()
-                .read_to_end(&mut read)
-                .expect("stdin can be read");
+            io::stdin().read_to_end(&mut read).expect("stdin can be read");
             record(rest, argv, &read);
         }
         "out" | "err" => write(name, &unescaped(rest)),
@@ -115,12 +101,8 @@ fn path(name: &str, argv: &[OsString]) -> PathBuf {
 }
 
 fn expanded(text: &str, argv: &[OsString]) -> String {
-    let last = argv
-        .last()
-        .map(|last| last.to_string_lossy())
-        .unwrap_or_default();
-    text.replace("%p", &process::id().to_string())
-        .replace("%l", &last)
+    let last = argv.last().map(|last| last.to_string_lossy()).unwrap_or_default();
+    text.replace("%p", &process::id().to_string()).replace("%l", &last)
 }
 
 /// Written aside and moved into place: whoever sees the file sees all of it.
@@ -143,9 +125,7 @@ fn append(rest: &str, argv: &[OsString]) {
 }
 
 fn nul_separated(words: impl Iterator<Item = OsString>) -> Vec<u8> {
-    words
-        .flat_map(|word| [word.as_encoded_bytes(), b"\0"].concat())
-        .collect()
+    words.flat_map(|word| [word.as_encoded_bytes(), b"\0"].concat()).collect()
 }
 
 /// A reader that went away is no reason to complain: what was to be shown is shown.
@@ -166,26 +146,16 @@ fn write(stream: &str, bytes: &[u8]) {
 fn flood(stream: &str, count: usize) {
     let chunk = [b'x'; 8 * 1024];
     let mut left = count;
-    while let Some(part) = chunk
-        .get(..left.min(chunk.len()))
-        .filter(|part| !part.is_empty())
-    {
+    while let Some(part) = chunk.get(..left.min(chunk.len())).filter(|part| !part.is_empty()) {
         write(stream, part);
         left -= part.len();
     }
 }
 
 fn padded(size: usize) {
-    let (head, tail) = (
-        r#"{"schema":1,"ok":true,"failures":[],"padding":""#,
-        r#""}"#,
-    );
+    let (head, tail) = (r#"{"schema":1,"ok":true,"failures":[],"padding":""#, r#""}"#);
     write("out", head.as_bytes());
-    flood(
-        "out",
-        size.checked_sub(head.len() + tail.len())
-            .expect("room for the envelope"),
-    );
+    flood("out", size.checked_sub(head.len() + tail.len()).expect("room for the envelope"));
     write("out", tail.as_bytes());
 }
 
@@ -203,9 +173,7 @@ fn unescaped(text: &str) -> Vec<u8> {
             b'x' => {
                 let mut digit = || char::from(bytes.next()?).to_digit(16);
                 let value = digit().zip(digit()).map(|(high, low)| high * 16 + low);
-                value
-                    .and_then(|value| u8::try_from(value).ok())
-                    .expect("two hexadecimal digits")
+                value.and_then(|value| u8::try_from(value).ok()).expect("two hexadecimal digits")
             }
             other => other,
         })
@@ -213,10 +181,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     .collect()
 }
 
-#[expect(
-    clippy::zombie_processes,
-    reason = "what becomes of it is what the tests are about"
-)]
+#[expect(clippy::zombie_processes, reason = "what becomes of it is what the tests are about")]
 fn start(name: &str, stdout: fn() -> Stdio, stderr: fn() -> Stdio) {
     Command::new(env::current_exe().expect("its own path"))
         .arg(name)
@@ -230,10 +195,7 @@ fn start(name: &str, stdout: fn() -> Stdio, stderr: fn() -> Stdio) {
 fn launch(argv: &[OsString]) -> ! {
     let mut words = argv.iter().skip(1);
     let program = words.next().expect("a program to launch");
-    let status = Command::new(program)
-        .args(words)
-        .status()
-        .expect("the program can be started");
+    let status = Command::new(program).args(words).status().expect("the program can be started");
     platform::mirror(status)
 }
 

@@ -33,7 +33,7 @@ fn listed(server: &mut Server) -> Vec<(String, Map<String, Value>)> {
         (tool["name"].as_str().expect("a name").to_owned(), properties.clone())
     });
     let rows: Vec<_> = rows.filter(|(name, _)| name != "fz_error_codes").collect();
-    assert!(rows.len() >= 6, "fewer tools than verbs: {rows:?}");
+    assert!(rows.len() >= 7, "fewer tools than verbs: {rows:?}");
     rows
 }
 
@@ -147,6 +147,11 @@ fn words_come_as_verb_then_options_in_the_order_of_the_row_then_positionals() {
                 "--i-am-deploying-to-production",
                 "--i-am-removing-modules",
             ],
+        ),
+        (
+            "fz_client_ts",
+            json!({"out": "o", "surface": "s.json"}),
+            vec!["client-ts", "--json", "--surface=s.json", "--out=o"],
         ),
     ] {
         assert_eq!(words(&mut server, tool, arguments), expected);

@@ -83,7 +83,7 @@ fn nothing_at_all_is_told_with_the_exit_status() {
 
 #[test]
 fn a_usage_error_is_told_with_what_stood_on_stderr() {
-    let message = no_json("err error: unexpected argument '--wat' found\\n\nexit 2");
+    let message = no_json("err error: unexpected argument '--wat' found\\n\\nUsage: fz [OPTIONS] <COMMAND>\\n\nexit 2");
     says(&message, &["2", "usage", "unexpected argument '--wat' found"]);
 }
 

@@ -7,5 +7,6 @@ mod argv;
 mod child_output;
 mod config;
 mod real_fz;
+mod session;
 mod support;
 mod versions;

@@ -122,7 +122,7 @@ fn add_is_byte_for_byte_what_fz_prints() {
     let second = twins.succeeds("fz_add", json!({"module": "cms"}), &words);
     assert_eq!(second["changed"], false);
     let words = ["add", "--json", "--non-interactive", "--", "no-such-module"];
-    twins.fails("unknown-module", "fz_add", json!({"module": "no-such-module"}), &words);
+    twins.fails("module-unknown", "fz_add", json!({"module": "no-such-module"}), &words);
 }
 
 #[test]
@@ -134,6 +134,27 @@ fn deploy_is_byte_for_byte_what_fz_prints() {
     twins.fails("stale-plan", "fz_deploy", json!({"plan": "0000"}), &words);
     twins.deploy();
     twins.deploy();
+}
+
+#[test]
+fn client_ts_is_byte_for_byte_what_fz_prints() {
+    let mut twins = Twins::new();
+    let arguments = json!({"surface": "surface.json", "out": "client"});
+    let words = ["client-ts", "--json", "--surface=surface.json", "--out=client"];
+    twins.fails("surface-unreadable", "fz_client_ts", arguments.clone(), &words);
+
+    let surface = json!({
+        "surface_api": 1,
+        "harness_api": 1,
+        "venture": {"name": "venture", "public_url": "https://api.example.com"},
+        "modules": [{"name": "tables", "version": "1", "actions": [], "views": []}],
+    });
+    for dir in [twins.by_hand.path(), twins.server.venture()] {
+        std::fs::write(dir.join("surface.json"), surface.to_string()).expect("a copy can be written");
+    }
+    twins.succeeds("fz_client_ts", arguments, &words);
+    let package = |dir: &std::path::Path| std::fs::read(dir.join("client/package.json")).expect("a package");
+    assert_eq!(package(twins.server.venture()), package(twins.by_hand.path()));
 }
 
 #[test]

@@ -21,13 +21,13 @@ pub(crate) fn stub() -> PathBuf {
 /// The real `fz` of the sample venture: `FZ_BIN`, or the one of this workspace.
 #[track_caller]
 pub(crate) fn fz() -> PathBuf {
-    match env::var_os("FZ_BIN") {
-        Some(path) => path.into(),
-        None => {
+    env::var_os("FZ_BIN").map_or_else(
+        || {
             build();
             beside_the_server("fz")
-        }
-    }
+        },
+        PathBuf::from,
+    )
 }
 
 fn beside_the_server(name: &str) -> PathBuf {

@@ -122,7 +122,7 @@ impl Setup {
             .expect("fz-mcp can be started");
 
         let mut stdin = child.stdin.take().expect("stdin is piped");
-        let (to_server, lines) = mpsc::channel::<Vec<u8>>();
+        let (input, lines) = mpsc::channel::<Vec<u8>>();
         thread::spawn(move || {
             // A server that is gone is noticed where its answer is missing.
             for bytes in lines {
@@ -133,7 +133,7 @@ impl Setup {
         });
 
         let stdout = child.stdout.take().expect("stdout is piped");
-        let (sender, from_server) = mpsc::channel();
+        let (sender, output) = mpsc::channel();
         thread::spawn(move || {
             let mut stdout = BufReader::new(stdout);
             loop {
@@ -147,8 +147,8 @@ impl Setup {
 
         Server {
             child,
-            to_server: Some(to_server),
-            from_server,
+            input: Some(input),
+            output,
             stderr,
             unclaimed: VecDeque::new(),
             lines: Vec::new(),
@@ -174,8 +174,8 @@ impl Setup {
 /// A running server; killed when dropped.
 pub(crate) struct Server {
     child: Child,
-    to_server: Option<Sender<Vec<u8>>>,
-    from_server: Receiver<Vec<u8>>,
+    input: Option<Sender<Vec<u8>>>,
+    output: Receiver<Vec<u8>>,
     stderr: PathBuf,
     unclaimed: VecDeque<Value>,
     lines: Vec<String>,
@@ -199,7 +199,7 @@ impl Server {
                 self.note(&message);
             }
         }
-        let sender = self.to_server.as_ref().expect("stdin is still open");
+        let sender = self.input.as_ref().expect("stdin is still open");
         // Fails only where the writer met a server that is gone, and then an answer will be missing.
         let _ = sender.send(bytes.to_vec());
     }
@@ -207,7 +207,9 @@ impl Server {
     /// Remembers which revision answers a request, so that its answer can be held against that revision's schema.
     fn note(&mut self, message: &Value) {
         if let Value::Array(batch) = message {
-            batch.iter().for_each(|message| self.note(message));
+            for message in batch {
+                self.note(message);
+            }
             return;
         }
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
@@ -218,7 +220,7 @@ impl Server {
             .iter()
             .any(|key| !meta[format!("io.modelcontextprotocol/{key}")].is_null());
         let wanted = &message["params"]["protocolVersion"];
-        let revision = if method == "initialize" && !(modern && !wanted.is_string()) {
+        let revision = if method == "initialize" && (wanted.is_string() || !modern) {
             let served = LEGACY.into_iter().find(|&revision| wanted == revision).unwrap_or(LEGACY[0]);
             self.session = Some(served.into());
             served
@@ -267,7 +269,7 @@ impl Server {
     /// Reads one line; nothing at the end of the server's stdout.
     #[track_caller]
     fn read(&mut self) -> Option<Value> {
-        let line = match self.from_server.recv_timeout(DEADLINE) {
+        let line = match self.output.recv_timeout(DEADLINE) {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => self.fail("no message in time"),
@@ -339,7 +341,7 @@ impl Server {
 
     /// Closes the server's stdin, behind what was sent.
     pub(crate) fn eof(&mut self) {
-        self.to_server = None;
+        self.input = None;
     }
 
     /// Sends the server a signal.
