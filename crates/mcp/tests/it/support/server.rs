@@ -123,7 +123,7 @@ impl Setup {
 
         let mut stdin = child.stdin.take().expect("stdin is piped");
         let (input, lines) = mpsc::channel::<Vec<u8>>();
-        thread::spawn(move || {
+        named("to the server", move || {
             // A server that is gone is noticed where its answer is missing.
             for bytes in lines {
                 if stdin.write_all(&bytes).and_then(|()| stdin.flush()).is_err() {
@@ -134,7 +134,7 @@ impl Setup {
 
         let stdout = child.stdout.take().expect("stdout is piped");
         let (sender, output) = mpsc::channel();
-        thread::spawn(move || {
+        named("from the server", move || {
             let mut stdout = BufReader::new(stdout);
             loop {
                 let mut line = Vec::new();
@@ -169,6 +169,10 @@ impl Setup {
         server.eof();
         (server.rest(), server.wait_exit())
     }
+}
+
+fn named(name: &str, work: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().name(name.into()).spawn(work).expect("a thread can be started");
 }
 
 /// A running server; killed when dropped.
