@@ -307,7 +307,7 @@ impl Server {
         call.running = Some(Arc::clone(&stop));
         let wants_notes = call.ticket.as_ref().is_some_and(|ticket| ticket.progress.is_some());
         let (config, mailbox) = (Arc::clone(&self.config), self.transport.mailbox());
-        let thread = std::thread::Builder::new().name(format!("call {key}")).stack_size(512 * 1024);
+        let thread = std::thread::Builder::new().name(format!("call {key}"));
         let started = thread.spawn(move || {
             let note = |line| mailbox.note(key, line);
             let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
