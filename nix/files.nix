@@ -23,6 +23,8 @@ rec {
     ../.cargo
     ../Cargo.lock
     ../Cargo.toml
+    ../CHANGELOG.md
+    ../clippy.toml
     ../crates
     ../dist-workspace.toml
     ../docs
@@ -30,6 +32,7 @@ rec {
     ../mcpb
     ../nix
     ../npm
+    ../README.md
     ../rustfmt.toml
     ../server.json
     ../venture

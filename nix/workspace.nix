@@ -99,9 +99,15 @@ let
 
   demo = pkgs.writeShellApplication {
     name = "fz-mcp-demo";
+    runtimeInputs = [ pkgs.coreutils ];
+    # What lies in the store is read-only, and so would be a plain copy of it.
     text = ''
-      export FZ_MCP_BIN=${lib.getExe fz-mcp} FZ_BIN=${lib.getExe fz} FZ_VENTURE=${../venture}
-      exec ${tour}/bin/tour "$@"
+      FZ_VENTURE=$(mktemp -d)
+      trap 'rm -rf "$FZ_VENTURE"' EXIT
+      cp -R ${../venture}/. "$FZ_VENTURE"
+      chmod -R u+w "$FZ_VENTURE"
+      export FZ_VENTURE FZ_MCP_BIN=${lib.getExe fz-mcp} FZ_BIN=${lib.getExe fz}
+      ${tour}/bin/tour "$@"
     '';
     meta.description = "Walk a real client through fz-mcp on a copy of the sample venture";
   };

@@ -35,9 +35,7 @@ impl Runtime for Toolbox {
 pub fn harness() -> Harness {
     Harness::builder()
         .venture(
-            Venture::new(NAME, HOST)
-                .public_url("https://api.example.com")
-                .cors_origins(["https://api.example.com"]),
+            Venture::new(NAME, HOST).public_url("https://api.example.com").cors_origins(["https://api.example.com"]),
         )
         .module(Waitlist::new())
         .templates(default_templates())
@@ -53,11 +51,7 @@ mod tests {
     #[test]
     fn the_harness_and_the_manifest_name_the_same_venture_and_modules() {
         let harness = harness();
-        let modules: Vec<&str> = harness
-            .modules()
-            .iter()
-            .map(|module| module.name())
-            .collect();
+        let modules: Vec<&str> = harness.modules().iter().map(|module| module.name()).collect();
         let manifest: String = include_str!("../venture.json").split_whitespace().collect();
         for stated in [
             format!(r#""name":"{NAME}""#),
