@@ -39,10 +39,12 @@ pub(crate) fn last_line(text: &[u8], most: usize) -> Option<String> {
     Some(line.chars().take(most).collect())
 }
 
-/// Cleaning costs time for each byte, and only the end is shown. A secret that this cuts in two lies before what is.
+/// Cleaning costs time for each byte, and only the end is shown: whole lines of it, so that no secret is cut in two.
 fn end(text: &[u8]) -> &[u8] {
     const ENOUGH: usize = 16 * 1024;
-    text.get(text.len().saturating_sub(ENOUGH)..).unwrap_or(text)
+    let Some(end) = text.len().checked_sub(ENOUGH).and_then(|from| text.get(from..)) else { return text };
+    let line = memchr::memchr(b'\n', end).map_or(0, |at| at + 1);
+    end.get(line..).unwrap_or(end)
 }
 
 /// Format characters that change how the text around them is shown: bidirectional overrides, zero-width ones, tags.
