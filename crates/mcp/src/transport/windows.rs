@@ -44,7 +44,7 @@ pub(super) struct Waker(Sender<()>);
 
 impl Waker {
     pub(super) fn wake(&self) {
-        drop(self.0.send(()));
+        let _ = self.0.send(());
     }
 }
 
