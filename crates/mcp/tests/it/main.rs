@@ -4,9 +4,17 @@
 
 mod arguments;
 mod argv;
+mod beats;
 mod child_output;
 mod config;
+#[cfg(unix)]
+mod faults;
+#[cfg(unix)]
+mod leash;
+mod pages;
 mod real_fz;
 mod session;
 mod support;
 mod versions;
+#[cfg(unix)]
+mod wire;
