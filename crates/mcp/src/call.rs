@@ -104,15 +104,12 @@ impl Call<'_> {
             .and_then(|dir| if dir.metadata()?.is_dir() { Ok(dir) } else { Err(io::ErrorKind::NotADirectory.into()) });
         found.map_err(|error| {
             let shown = clean::clean(&cwd.to_string_lossy());
-            let unexpanded = if shown.split(['/', '\\']).any(|part| part == "~" || part.contains("${") || part.starts_with('$')) {
-                ". It holds ~ or a variable that arrived unexpanded: the client passes it on as it stands, so write the \
-                 whole path"
-            } else {
-                ""
-            };
             Failure::new(
                 Code::Unavailable,
-                format!("the directory `{shown}` cannot be used: {error}{unexpanded}. Set --cwd or FZ_MCP_CWD to the venture's directory"),
+                format!(
+                    "the directory `{shown}` cannot be used: {error}{}. Set --cwd or FZ_MCP_CWD to the venture's directory",
+                    unexpanded(&shown)
+                ),
             )
         })
     }
@@ -151,7 +148,7 @@ impl Call<'_> {
             let program = clean::clean(&self.config.program.to_string_lossy());
             let advice = match error.kind() {
                 io::ErrorKind::NotFound if Path::new(&self.config.program).is_absolute() => {
-                    "name the venture's fz after --, or in FZ_MCP_COMMAND".to_owned()
+                    format!("name the venture's fz after --, or in FZ_MCP_COMMAND{}", unexpanded(&program))
                 }
                 io::ErrorKind::NotFound => {
                     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -254,6 +251,16 @@ impl Call<'_> {
                 limit.as_secs()
             ),
         )
+    }
+}
+
+/// What to add about a path that a client was expected to expand, and did not.
+fn unexpanded(path: &str) -> &'static str {
+    let is_meant = |part: &str| part == "~" || part.starts_with('$') || part.contains("${");
+    if path.split(['/', '\\']).any(is_meant) {
+        ". It holds ~ or a variable that arrived unexpanded: write the whole path, since fz-mcp expands nothing"
+    } else {
+        ""
     }
 }
 

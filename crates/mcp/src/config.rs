@@ -27,6 +27,8 @@ pub const MAX_EXCERPT: usize = 2_000;
 pub const MAX_NOTE: usize = 200;
 /// Bytes of one reply line: the read buffer of the TypeScript client ends at 10 MiB.
 pub const MAX_REPLY: usize = 10 * 1024 * 1024 - 64 * 1024;
+/// Bytes kept free in a batch for each reply still to come, enough to say that it does not fit.
+pub const MAX_REFUSAL: usize = 1024;
 /// Levels of nesting in an envelope.
 pub const MAX_DEPTH: usize = 100;
 /// Bytes of replies that wait for the client; above it no request is read and no call started.

@@ -26,11 +26,11 @@ impl Envelope {
     pub(crate) fn read(stdout: Vec<u8>) -> Result<Self, NotOne> {
         let mut text = String::from_utf8(stdout).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            NotOne { why: format!("its stdout is not UTF-8 at byte {at}"), stdout: error.into_bytes() }
+            NotOne { why: format!("its stdout is not UTF-8 at byte {at}"), stdout: error.into_bytes(), stopped: false }
         })?;
         let failed = match check(&text) {
             Ok(failed) => failed,
-            Err(why) => return Err(NotOne { why, stdout: text.into_bytes() }),
+            Err(why) => return Err(NotOne { why, stdout: text.into_bytes(), stopped: false }),
         };
         let end = text.strip_suffix('\n').map_or(text.len(), |rest| rest.strip_suffix('\r').unwrap_or(rest).len());
         text.truncate(end);
@@ -106,24 +106,28 @@ impl From<Failure> for Envelope {
 /// Output that is not exactly one envelope.
 #[derive(Debug)]
 pub(crate) struct NotOne {
-    pub(crate) why: String,
-    pub(crate) stdout: Vec<u8>,
+    why: String,
+    stdout: Vec<u8>,
+    /// The program was stopped for it: its exit status says nothing of it.
+    stopped: bool,
 }
 
 /// Puts into words that a program printed no envelope: what it did, the likely cause, and the end of what it wrote.
 pub(crate) fn no_json(command: &str, not: &NotOne, stderr: &[u8], status: Option<ExitStatus>) -> Failure {
-    let quoted = if stderr.trim_ascii().is_empty() { ("stdout", not.stdout.as_slice()) } else { ("stderr", stderr) };
-    let shown = clean::excerpt(quoted.1, MAX_EXCERPT);
-    let ended = status.map_or("its exit status is not known".to_owned(), |status| format!("it ended with {status}"));
-    let cause = likely_cause(status, stderr, &not.stdout).map(|cause| format!("; {cause}")).unwrap_or_default();
-    let quote = if shown.is_empty() { String::new() } else { format!("\nthe end of its {}:\n{shown}", quoted.0) };
-    Failure::new(
-        Code::NoJson,
-        format!(
-            "`{command}` printed no envelope: {}; {ended}{cause}. Run it in a terminal to see all of it.{quote}",
-            not.why
-        ),
-    )
+    let ended = match status {
+        _ if not.stopped => String::new(),
+        Some(status) => format!("; it ended with {status}"),
+        None => "; its exit status is not known".to_owned(),
+    };
+    let cause = likely_cause(status, stderr, &not.stdout).filter(|_| !not.stopped);
+    let cause = cause.map(|cause| format!("; {cause}")).unwrap_or_default();
+    let (name, quoted) = if stderr.trim_ascii().is_empty() { ("stdout", &*not.stdout) } else { ("stderr", stderr) };
+    let shown = clean::excerpt(quoted, MAX_EXCERPT);
+    let quote = if shown.is_empty() { String::new() } else { format!("\nthe end of its {name}:\n{shown}") };
+    let why = &not.why;
+    let message =
+        format!("`{command}` printed no envelope: {why}{ended}{cause}. Run it in a terminal to see all of it.{quote}");
+    Failure::new(Code::NoJson, message)
 }
 
 fn likely_cause(status: Option<ExitStatus>, stderr: &[u8], stdout: &[u8]) -> Option<&'static str> {
@@ -151,10 +155,7 @@ fn likely_cause(status: Option<ExitStatus>, stderr: &[u8], stdout: &[u8]) -> Opt
             "this looks like the standalone cratefield-cli, which has no harness: name the venture's own fz after --",
         );
     }
-    if status.is_some() && code.is_none() {
-        return Some("it was killed by a signal");
-    }
-    None
+    (status.is_some() && code.is_none()).then_some("it was killed by a signal")
 }
 
 /// Whether the envelope's `ok` is false, or why the text is not one envelope.
@@ -328,7 +329,7 @@ impl Visitor<'_> for Key {
 
 /// The program wrote more to stdout than is read.
 pub(crate) fn too_much(stdout: Vec<u8>) -> NotOne {
-    NotOne { why: format!("it wrote more than {MAX_STDOUT} bytes to stdout and was stopped"), stdout }
+    NotOne { why: format!("it wrote more than {MAX_STDOUT} bytes to stdout and was stopped"), stdout, stopped: true }
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ use std::io;
 /// The process has no file descriptors or signal handlers left.
 pub fn serve(config: config::Config) -> io::Result<u8> {
     let transport = transport::Transport::open()?;
+    // The standard hook would block on a stderr that nobody reads.
+    std::panic::set_hook(Box::new(|panic| transport::say(&format!("fz-mcp: {}\n", clean::clean(&panic.to_string())))));
     let limit = config.limit.map_or("no limit".to_owned(), |limit| format!("limit {} s", limit.as_secs()));
     let line = format!(
         "fz-mcp {}: `{}` in {}, {limit}",

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::call::{self, Job, Stop};
 use crate::codes::Code;
-use crate::config::{Config, HEARTBEAT, MAX_READERS, MAX_REPLY, MAX_WAITING, SHUTDOWN};
+use crate::config::{Config, HEARTBEAT, MAX_READERS, MAX_REFUSAL, MAX_REPLY, MAX_WAITING, SHUTDOWN};
 use crate::envelope::{Envelope, Failure};
 use crate::lines::Line;
 use crate::reply::{self, Constants};
@@ -77,15 +77,17 @@ struct Ticket {
 }
 
 /// The replies to one array, written together when the last is there.
-#[derive(Default)]
 struct Batch {
     replies: Vec<Vec<u8>>,
+    /// Bytes of the replies.
+    size: usize,
     open: usize,
 }
 
 impl Batch {
+    /// What one more reply may take, so that the others can at least be refused.
     fn room(&self) -> usize {
-        MAX_REPLY.saturating_sub(self.replies.iter().map(Vec::len).sum::<usize>() + 2)
+        MAX_REPLY.saturating_sub(self.size + self.open * MAX_REFUSAL)
     }
 }
 
@@ -112,6 +114,7 @@ impl Server {
                         call.note = Some(line);
                     }
                 }
+                Event::Sent => {}
                 Event::Tick => self.beat(),
                 Event::Lost => {
                     self.shut_down();
@@ -144,7 +147,7 @@ impl Server {
         }
         let key = self.new_key();
         // One more than there are members, so that it is not over before all of them are read.
-        self.batches.insert(key, Batch { replies: Vec::new(), open: members.len() + 1 });
+        self.batches.insert(key, Batch { replies: Vec::new(), size: 0, open: members.len() + 1 });
         for member in members {
             self.receive_one(rpc::parse_message(member.get()), Some(key));
         }
@@ -154,6 +157,12 @@ impl Server {
     fn receive_one(&mut self, message: Result<Incoming, Rejected>, batch: Option<Key>) {
         match message {
             Ok(Incoming::Request(request)) => match self.answer(&request, batch) {
+                Ok(Answer::Now(line)) if line.len() > self.room(batch) => {
+                    let why =
+                        "the replies to this array would be too long for a client to read; send fewer messages in one";
+                    let error = RpcError::new(rpc::INVALID_REQUEST, why);
+                    self.send(rpc::failure(Some(&request.id), &error), batch);
+                }
                 Ok(Answer::Now(line)) => self.send(line, batch),
                 Ok(Answer::Later) => {}
                 Err(error) => self.send(rpc::failure(Some(&request.id), &error), batch),
@@ -173,6 +182,7 @@ impl Server {
     fn send(&mut self, line: Vec<u8>, batch: Option<Key>) {
         match batch.and_then(|key| Some((key, self.batches.get_mut(&key)?))) {
             Some((key, batch)) => {
+                batch.size += line.len();
                 batch.replies.push(line);
                 self.close_member(key);
             }
@@ -273,11 +283,12 @@ impl Server {
     }
 
     fn refuse(&self, ticket: &Ticket, envelope: &Envelope) -> Answer {
-        Answer::Now(reply::call(ticket.revision, &ticket.id, envelope, self.room(ticket)))
+        Answer::Now(reply::call(ticket.revision, &ticket.id, envelope, self.room(ticket.batch)))
     }
 
-    fn room(&self, ticket: &Ticket) -> usize {
-        ticket.batch.and_then(|key| self.batches.get(&key)).map_or(MAX_REPLY, Batch::room)
+    /// Bytes that one reply may take.
+    fn room(&self, batch: Option<Key>) -> usize {
+        batch.and_then(|key| self.batches.get(&key)).map_or(MAX_REPLY, Batch::room)
     }
 
     fn new_key(&mut self) -> Key {
@@ -326,7 +337,7 @@ impl Server {
     fn finish(&mut self, key: Key, envelope: Option<Envelope>) {
         let Some(ticket) = self.calls.remove(&key).and_then(|call| call.ticket) else { return };
         let line = match envelope {
-            Some(envelope) => reply::call(ticket.revision, &ticket.id, &envelope, self.room(&ticket)),
+            Some(envelope) => reply::call(ticket.revision, &ticket.id, &envelope, self.room(ticket.batch)),
             None => rpc::failure(Some(&ticket.id), &internal()),
         };
         self.send(line, ticket.batch);

@@ -38,6 +38,8 @@ pub(crate) enum Event {
     Stop(i32),
     /// Nobody reads stdout any more.
     Lost,
+    /// Replies went out: there is room for more, or all is said.
+    Sent,
     /// The deadline passed.
     Tick,
 }

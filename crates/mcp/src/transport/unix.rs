@@ -115,8 +115,12 @@ impl Transport {
             {
                 return event;
             }
+            let (congested, flushed) = (self.is_congested(), self.is_flushed());
             if self.wait(deadline) {
                 return Event::Tick;
+            }
+            if (congested && !self.is_congested()) || (!flushed && self.is_flushed()) {
+                return Event::Sent;
             }
         }
     }
@@ -165,8 +169,15 @@ impl Transport {
             PollFd::from_borrowed_fd(stdout(), writes),
             PollFd::from_borrowed_fd(stdin(), PollFlags::IN),
         ];
-        let watched = if reads { &mut fds[..] } else { &mut fds[..2] };
-        match poll(watched, timeout.as_ref()) {
+        // A lost stdout would be reported for ever.
+        let count = if self.output.lost {
+            1
+        } else if reads {
+            3
+        } else {
+            2
+        };
+        match poll(fds.get_mut(..count).unwrap_or_default(), timeout.as_ref()) {
             Ok(0) => return deadline.is_some(),
             Ok(_) => {}
             Err(_) => return false,

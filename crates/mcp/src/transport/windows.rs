@@ -105,7 +105,11 @@ impl Transport {
     /// The next event; [`Event::Tick`] at the deadline. Lines are kept back while the client does not read.
     pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Event {
         loop {
+            let (congested, flushed) = (self.is_congested(), self.is_flushed());
             self.take_reports();
+            if (congested && !self.is_congested()) || (!flushed && self.is_flushed()) {
+                return Event::Sent;
+            }
             if self.lost {
                 return Event::Lost;
             }
