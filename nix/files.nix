@@ -34,6 +34,7 @@ rec {
     ../npm
     ../README.md
     ../rustfmt.toml
+    ../SECURITY.md
     ../server.json
     ../venture
   ];
