@@ -25,6 +25,7 @@ rec {
     ../Cargo.toml
     ../CHANGELOG.md
     ../clippy.toml
+    ../CONTRIBUTING.md
     ../crates
     ../dist-workspace.toml
     ../docs
