@@ -15,8 +15,8 @@ root, marks = Path(plan["root"]), Path(plan["marks"])
 command, *args = plan["server"]
 config = root / "inspector.json"
 config.write_text(json.dumps({"mcpServers": {"fz": {"command": command, "args": args}}}))
-# The Inspector keeps files of its own under the home directory.
-environment = os.environ | {"HOME": str(root)}
+# The Inspector keeps files of its own under the home directory, and secrets in the keychain of whoever runs it.
+environment = os.environ | {"HOME": str(root), "MCP_INSPECTOR_SECRET_STORE": "memory"}
 
 
 def say(**finding):
