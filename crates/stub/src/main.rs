@@ -16,6 +16,7 @@
 //! | `stdin FILE` | reads stdin to its end, then writes what came |
 //! | `out BYTES`, `err BYTES` | writes to stdout or stderr; `\n`, `\r`, `\t`, `\\` and `\xNN` are escapes |
 //! | `flood out N`, `flood err N` | writes N bytes |
+//! | `repeat STREAM N BYTES` | writes the same bytes N times |
 //! | `json N` | writes a successful envelope of exactly N bytes to stdout, no newline |
 //! | `close out`, `close err` | lets go of the stream (Unix) |
 //! | `spawn NAME`, `spawn-quiet NAME` | starts itself with the one argument NAME, sharing or not sharing stdout and stderr |
@@ -80,6 +81,12 @@ fn run(name: &str, rest: &str, argv: &[OsString]) {
         "flood" => {
             let (stream, count) = rest.split_once(' ').expect("flood STREAM N");
             flood(stream, count.parse().expect("flood STREAM N"));
+        }
+        "repeat" => {
+            let mut words = rest.splitn(3, ' ');
+            let mut word = || words.next().expect("repeat STREAM N BYTES");
+            let (stream, count, bytes) = (word(), word(), word());
+            write(stream, &unescaped(bytes).repeat(count.parse().expect("repeat STREAM N BYTES")));
         }
         "json" => padded(rest.parse().expect("json N")),
         "spawn" => start(rest, Stdio::inherit, Stdio::inherit),

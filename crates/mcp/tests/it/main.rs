@@ -12,6 +12,8 @@ mod faults;
 #[cfg(unix)]
 mod leash;
 mod pages;
+#[cfg(unix)]
+mod queue;
 mod real_fz;
 mod session;
 mod support;
