@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use serde::Serialize;
+
+use crate::clients::Client;
 
 /// The `cratefield-cli` release that is compiled in: its codes are served, its envelope is expected.
 pub const CRATEFIELD_CLI: &str = "0.7.6";
@@ -64,7 +67,10 @@ const OUTSIDE: &str = "FZ_MCP_ALLOW_OUTSIDE_PATHS";
     version = concat!(env!("CARGO_PKG_VERSION"), " (cratefield-cli 0.7.6)"),
     about = "Model Context Protocol server over a venture's own fz: speaks on stdin and stdout, for an MCP client to start",
     after_help = "Environment: FZ_MCP_COMMAND is the program and its arguments, split on white space, where none follow --;\n\
-                  FZ_MCP_ALLOW_OUTSIDE_PATHS=1 is --allow-outside-paths. Flags win over variables."
+                  FZ_MCP_ALLOW_OUTSIDE_PATHS=1 is --allow-outside-paths. Flags win over variables.\n\n\
+                  --check ends with 0 if calls work, also where fz reports failures of the venture, which are named; with\n\
+                  1 if they do not, or if that fz is not the venture's own. It runs what a first call runs, so cargo may\n\
+                  build. A setting that cannot be used is refused with 2, as ever."
 )]
 pub struct Cli {
     /// The venture's directory, where fz runs [default: the current directory]
@@ -76,13 +82,37 @@ pub struct Cli {
     /// Let path arguments lead out of the venture's directory
     #[arg(long)]
     allow_outside_paths: bool,
+    /// Show the settings, run fz plan and fz doctor once, and tell what a client would see and what to mend
+    #[arg(long, conflicts_with = "print_config")]
+    check: bool,
+    /// With --check, print one JSON object instead of text
+    #[arg(long, requires = "check")]
+    json: bool,
+    /// Print a client's configuration, with absolute paths, and on stderr where it goes
+    #[arg(long, value_name = "CLIENT", value_enum)]
+    print_config: Option<Client>,
     /// The venture's fz, as exact words [default: fz]
     #[arg(last = true, value_name = "PROGRAM", env = COMMAND)]
     command: Vec<OsString>,
 }
 
-/// Where a setting came from.
+/// What the command line asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Serve a client.
+    Serve,
+    /// Try the settings, and tell a person or a script.
+    Check {
+        /// As one JSON object.
+        json: bool,
+    },
+    /// Print a client's configuration.
+    PrintConfig(Client),
+}
+
+/// Where a setting came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The command line.
     Flag,
@@ -95,6 +125,8 @@ pub enum Source {
 /// What the server runs, where, and within which limits.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// What to do with the rest.
+    pub task: Task,
     /// The venture's directory, absolute where the current directory is known. It need not exist.
     pub cwd: PathBuf,
     /// Where `cwd` came from.
@@ -115,7 +147,7 @@ pub struct Config {
 
 /// A setting that cannot be used. The server does not start: exit status 2.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ConfigError(String);
+pub struct ConfigError(pub(crate) String);
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -143,7 +175,13 @@ impl Config {
         let limit = cli
             .timeout_secs
             .map_or(Ok(Some(Duration::from_secs(DEFAULT_LIMIT))), |text| read_limit(&text, limit_source))?;
+        let task = match (cli.print_config, cli.check) {
+            (Some(client), _) => Task::PrintConfig(client),
+            (None, true) => Task::Check { json: cli.json },
+            (None, false) => Task::Serve,
+        };
         Ok(Self {
+            task,
             cwd,
             cwd_source,
             program,

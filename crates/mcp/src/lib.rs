@@ -5,13 +5,17 @@
 //! `reply`, `clean`); three private places act (`transport`, `call`, `tree`); `server` owns all state. There is no lock
 //! between threads, no async runtime and no `unsafe`.
 
+pub mod check;
+pub mod clients;
 pub mod config;
 
 mod call;
 mod clean;
 mod codes;
 mod envelope;
+mod findings;
 mod lines;
+mod programs;
 mod reply;
 mod revision;
 mod rpc;

@@ -1,18 +1,53 @@
-//! The binary: command line to configuration, then serve.
+//! The binary: command line to configuration, then what it asks for. The only file that prints.
 
+use std::env;
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use cratefield_mcp::config::{self, Config};
+use cratefield_mcp::clients::{self, Client};
+use cratefield_mcp::config::{self, Config, Task};
 
 fn main() -> ExitCode {
     let matches = config::command().get_matches();
-    match Config::read(&matches) {
-        Ok(config) => match cratefield_mcp::serve(config) {
+    let config = match Config::read(&matches) {
+        Ok(config) => config,
+        Err(error) => return fail(2, &error.to_string()),
+    };
+    match config.task {
+        Task::Serve => match cratefield_mcp::serve(config) {
             Ok(status) => ExitCode::from(status),
             Err(error) => fail(1, &format!("cannot start: {error}")),
         },
-        Err(error) => fail(2, &error.to_string()),
+        Task::Check { json } => check(&config, json),
+        Task::PrintConfig(client) => print_config(client, &config),
     }
+}
+
+fn check(config: &Config, json: bool) -> ExitCode {
+    let report = match cratefield_mcp::check::check(config) {
+        Ok(report) => report,
+        Err(error) => return fail(1, &format!("cannot check: {error}")),
+    };
+    let colour = io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    print(&if json { report.json() } else { report.text(colour) });
+    ExitCode::from(u8::from(!report.is_well()))
+}
+
+fn print_config(client: Client, config: &Config) -> ExitCode {
+    let snippet = match clients::snippet(client, config) {
+        Ok(snippet) => snippet,
+        Err(error) => return fail(2, &error.to_string()),
+    };
+    for hint in &snippet.hints {
+        eprintln!("fz-mcp: {hint}");
+    }
+    print(&snippet.text);
+    ExitCode::SUCCESS
+}
+
+/// A reader that went away is no reason to complain.
+fn print(text: &str) {
+    drop(io::stdout().write_all(text.as_bytes()));
 }
 
 fn fail(status: u8, why: &str) -> ExitCode {

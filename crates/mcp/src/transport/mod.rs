@@ -4,7 +4,6 @@
 
 use std::sync::mpsc::Sender;
 
-use crate::envelope::Envelope;
 use crate::lines::Line;
 
 #[cfg(unix)]
@@ -15,11 +14,11 @@ mod windows;
 #[cfg(unix)]
 use unix::Waker;
 #[cfg(unix)]
-pub(crate) use unix::{Transport, say};
+pub(crate) use unix::{Transport, on_signal, say};
 #[cfg(windows)]
 use windows::Waker;
 #[cfg(windows)]
-pub(crate) use windows::{Transport, say};
+pub(crate) use windows::{Transport, on_signal, say};
 
 /// A call accepted by the server, by the order of its arrival.
 pub(crate) type Key = u64;
@@ -30,8 +29,8 @@ pub(crate) enum Event {
     Line(Line),
     /// stdin has ended. Comes once, after the last line.
     Eof,
-    /// A call is over and its process tree gone. `None` after a panic.
-    Finished(Key, Option<Envelope>),
+    /// A call is over and its process tree gone; the line that answers it. `None` after a panic.
+    Finished(Key, Option<Vec<u8>>),
     /// What a running call last wrote to stderr.
     Note(Key, String),
     /// A signal asks the server to end; its number.
@@ -53,8 +52,8 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     /// The call is over.
-    pub(crate) fn finished(&self, key: Key, envelope: Option<Envelope>) {
-        self.send(Event::Finished(key, envelope));
+    pub(crate) fn finished(&self, key: Key, line: Option<Vec<u8>>) {
+        self.send(Event::Finished(key, line));
     }
 
     /// The call's child wrote this to stderr.

@@ -319,3 +319,13 @@ pub(crate) fn say(line: &str) {
         let _ = rustix::io::write(stderr(), bytes.get(..rustix::pipe::PIPE_BUF).unwrap_or(bytes));
     }
 }
+
+/// Calls `act` at the first SIGTERM, SIGINT or SIGHUP, for work without a server.
+pub(crate) fn on_signal(act: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let (mut wake, waker) = UnixStream::pair()?;
+    for number in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(number, waker.try_clone()?)?;
+    }
+    let wait = move || drop(wake.read_exact(&mut [0]).map(|()| act()));
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
+}

@@ -220,3 +220,8 @@ fn write(lines: &Receiver<Vec<u8>>, report: &Sender<io::Result<usize>>, waker: &
 pub(crate) fn say(line: &str) {
     drop(io::stderr().write_all(line.as_bytes()));
 }
+
+/// Calls `act` at Ctrl-C, for work without a server.
+pub(crate) fn on_signal(act: impl Fn() + Send + 'static) -> io::Result<()> {
+    ctrlc::set_handler(act).map_err(io::Error::other)
+}
