@@ -13,7 +13,7 @@ use crate::codes::Code;
 use crate::config::{Config, GRACE, LINGER, MAX_EXCERPT, MAX_NOTE, MAX_STDOUT, SHORT_GRACE, TICK};
 use crate::envelope::{self, Envelope, Failure, NotOne};
 use crate::tools::{Argv, Refusal};
-use crate::tree::{Output, Tree};
+use crate::tree::{Drained, Output, Tree};
 
 /// What one call runs.
 pub(crate) struct Job {
@@ -54,8 +54,7 @@ impl Stop {
 /// Runs a job to its end. Every outcome is an envelope, also of a call that was asked to stop, whose answer nobody
 /// reads. `note` gets the last line of stderr now and then.
 pub(crate) fn run(config: &Config, job: &Job, stop: &Stop, note: Option<&dyn Fn(String)>) -> Envelope {
-    let call = Call { config, stop, command: clean::clean(&config.command_line()) };
-    call.run(job, note).unwrap_or_else(|ended| match ended {
+    Call { config, stop }.run(job, note).unwrap_or_else(|ended| match ended {
         Ended::Refused(refusal) => refusal.into(),
         Ended::Failed(failure) => failure.into(),
         Ended::Asked => Failure::new(Code::Unavailable, "the call was stopped").into(),
@@ -79,17 +78,15 @@ impl From<Failure> for Ended {
 struct Call<'a> {
     config: &'a Config,
     stop: &'a Stop,
-    /// The configured command, fit to show.
-    command: String,
 }
 
 impl Call<'_> {
     fn run(&self, job: &Job, note: Option<&dyn Fn(String)>) -> Result<Envelope, Ended> {
-        let dir = self.directory()?;
-        if !self.config.allow_outside_paths {
-            contain(&dir, &job.paths).map_err(Ended::Refused)?;
+        self.check_directory()?;
+        if !self.config.allow_outside_paths && !job.paths.is_empty() {
+            contain(&self.config.cwd, &job.paths).map_err(Ended::Refused)?;
         }
-        let _lock = self.lock(&dir, job.read_only)?;
+        let _lock = self.lock(job.read_only)?;
         let mut tree = self.spawn(&job.argv)?;
         let mut output = Output::default();
         let status = self.watch(&mut tree, &mut output, note)?;
@@ -97,11 +94,16 @@ impl Call<'_> {
         Envelope::read(std::mem::take(&mut output.stdout)).map_err(|not| self.no_json(&not, &output, status))
     }
 
-    fn directory(&self) -> Result<PathBuf, Failure> {
+    /// The configured command, fit to show.
+    fn command(&self) -> String {
+        clean::clean(&self.config.command_line())
+    }
+
+    fn check_directory(&self) -> Result<(), Failure> {
         let cwd = &self.config.cwd;
         let found = cwd
-            .canonicalize()
-            .and_then(|dir| if dir.metadata()?.is_dir() { Ok(dir) } else { Err(io::ErrorKind::NotADirectory.into()) });
+            .metadata()
+            .and_then(|found| if found.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) });
         found.map_err(|error| {
             let shown = clean::clean(&cwd.to_string_lossy());
             Failure::new(
@@ -116,8 +118,8 @@ impl Call<'_> {
 
     /// Keeps two servers on one venture apart. Between them exclusion is promised, no order; where the platform or the
     /// file system has no such lock, none is taken.
-    fn lock(&self, dir: &Path, shared: bool) -> Result<Option<File>, Ended> {
-        let Ok(file) = File::open(dir) else { return Ok(None) };
+    fn lock(&self, shared: bool) -> Result<Option<File>, Ended> {
+        let Ok(file) = File::open(&self.config.cwd) else { return Ok(None) };
         let since = Instant::now();
         loop {
             match if shared { file.try_lock_shared() } else { file.try_lock() } {
@@ -130,9 +132,9 @@ impl Call<'_> {
                 let message = format!(
                     "another fz-mcp was at work in `{}` for the whole limit of {} s, so `{}` was not started and nothing \
                      changed; call again, or raise {LIMIT_NAMES}",
-                    clean::clean(&dir.to_string_lossy()),
+                    clean::clean(&self.config.cwd.to_string_lossy()),
                     limit.as_secs(),
-                    self.command
+                    self.command()
                 );
                 return Err(Failure::new(Code::Timeout, message).into());
             }
@@ -174,14 +176,15 @@ impl Call<'_> {
         let started = Instant::now();
         let mut notes = Notes { note, told: 0, next: started };
         let mut lingers_until = None;
+        let mut looked = started;
         loop {
-            let more = tree.drain(output, self.patience(started));
+            let drained = tree.drain(output, self.patience(started));
             if output.stdout.len() > MAX_STDOUT {
                 let status = self.halt(tree, output, GRACE);
                 let not = envelope::too_much(std::mem::take(&mut output.stdout));
                 return Err(self.no_json(&not, output, status));
             }
-            if !more {
+            if drained == Drained::Ended {
                 match tree.wait(self.patience(started)) {
                     Ok(None) => {}
                     ended => return Ok(ended.ok().flatten()),
@@ -197,11 +200,11 @@ impl Call<'_> {
             }
             notes.tell(output);
             // Something outlived the program and holds its pipes.
-            if more && tree.has_ended() {
-                let now = Instant::now();
-                if now >= *lingers_until.get_or_insert(now + LINGER) {
-                    let status = self.halt(tree, output, SHORT_GRACE);
-                    return Ok(status);
+            let now = Instant::now();
+            if drained == Drained::Nothing || now >= looked + TICK {
+                looked = now;
+                if tree.has_ended() && now >= *lingers_until.get_or_insert(now + LINGER) {
+                    return Ok(self.halt(tree, output, SHORT_GRACE));
                 }
             }
         }
@@ -219,12 +222,12 @@ impl Call<'_> {
         loop {
             let grace = if self.stop.is_urgent() { grace.min(SHORT_GRACE) } else { grace };
             let left = grace.saturating_sub(begun.elapsed());
-            let more = tree.drain(output, left.min(TICK));
+            let drained = tree.drain(output, left.min(TICK));
             output.stdout.truncate(MAX_STDOUT + 1);
-            if left.is_zero() || (!more && tree.has_ended()) {
+            if left.is_zero() || (drained == Drained::Ended && tree.has_ended()) {
                 break;
             }
-            if !more {
+            if drained == Drained::Ended {
                 std::thread::park_timeout(left.min(TICK));
             }
         }
@@ -232,7 +235,7 @@ impl Call<'_> {
     }
 
     fn no_json(&self, not: &NotOne, output: &Output, status: Option<ExitStatus>) -> Ended {
-        envelope::no_json(&self.command, not, output.stderr.bytes(), status).into()
+        envelope::no_json(&self.command(), not, output.stderr.bytes(), status).into()
     }
 
     fn timed_out(&self, limit: Duration, output: &Output) -> Failure {
@@ -247,7 +250,7 @@ impl Call<'_> {
             format!(
                 "`{}` did not finish within {} s and was stopped with all it had started. What it wrote before stays: check \
                  the venture before calling again. The operator raises the limit with {LIMIT_NAMES}; {stderr}",
-                self.command,
+                self.command(),
                 limit.as_secs()
             ),
         )
@@ -289,12 +292,13 @@ impl Notes<'_> {
 }
 
 /// Refuses path arguments that lead out of the venture once symbolic links are followed.
-fn contain(dir: &Path, paths: &[(&'static str, String)]) -> Result<(), Refusal> {
+fn contain(cwd: &Path, paths: &[(&'static str, String)]) -> Result<(), Refusal> {
+    let dir = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
     let refused: Vec<_> = paths
         .iter()
         .filter_map(|(name, path)| {
             let why = match resolve(dir.join(path)) {
-                Ok(resolved) if resolved.starts_with(dir) => return None,
+                Ok(resolved) if resolved.starts_with(&dir) => return None,
                 Ok(_) => "leads out of the venture's directory; the operator allows that with --allow-outside-paths"
                     .to_owned(),
                 Err(error) => format!("cannot be followed inside the venture's directory: {error}"),

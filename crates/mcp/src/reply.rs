@@ -120,36 +120,35 @@ fn close<M: SerializeMap>(map: &mut M, revision: &Revision, holds: Holds) -> Res
 /// The results that never change, each encoded once per revision.
 #[derive(Default)]
 pub(crate) struct Constants {
-    lists: Vec<(&'static str, Box<RawValue>)>,
-    catalogues: Vec<(&'static str, Box<RawValue>)>,
+    lists: Vec<(&'static str, Vec<u8>)>,
+    catalogues: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Constants {
     /// The result of `tools/list`.
-    pub(crate) fn list(&mut self, revision: &'static Revision) -> Option<&RawValue> {
-        once(&mut self.lists, revision, |revision| serde_json::value::to_raw_value(&List { revision }))
+    pub(crate) fn list(&mut self, revision: &'static Revision) -> &[u8] {
+        once(&mut self.lists, revision, |revision| rpc::encode(&List { revision }))
     }
 
     /// The result of a call of the catalogue.
-    pub(crate) fn catalogue(&mut self, revision: &'static Revision) -> Option<&RawValue> {
+    pub(crate) fn catalogue(&mut self, revision: &'static Revision) -> &[u8] {
         once(&mut self.catalogues, revision, |revision| {
             let envelope = Envelope::trusted(codes::catalogue(), false);
-            serde_json::value::to_raw_value(&Called { revision, envelope: &envelope })
+            rpc::encode(&Called { revision, envelope: &envelope })
         })
     }
 }
 
 fn once<'c>(
-    made: &'c mut Vec<(&'static str, Box<RawValue>)>,
+    known: &'c mut Vec<(&'static str, Vec<u8>)>,
     revision: &'static Revision,
-    encode: impl FnOnce(&'static Revision) -> serde_json::Result<Box<RawValue>>,
-) -> Option<&'c RawValue> {
-    let known = made.iter().position(|(name, _)| *name == revision.name);
-    let index = known.unwrap_or(made.len());
-    if known.is_none() {
-        made.push((revision.name, encode(revision).ok()?));
-    }
-    made.get(index).map(|(_, result)| &**result)
+    encode: impl FnOnce(&'static Revision) -> Vec<u8>,
+) -> &'c [u8] {
+    let index = known.iter().position(|(name, _)| *name == revision.name).unwrap_or_else(|| {
+        known.push((revision.name, encode(revision)));
+        known.len() - 1
+    });
+    known.get(index).map_or(&[], |(_, result)| result)
 }
 
 struct List {
@@ -274,21 +273,20 @@ impl Serialize for Called<'_> {
     }
 }
 
-/// The line that answers a call. One that the client could not read is replaced by a refusal that says so; `room` is
-/// what of [`MAX_REPLY`] it may take.
-pub(crate) fn call(revision: &'static Revision, id: &Id, envelope: &Envelope, room: usize) -> Vec<u8> {
-    let line = rpc::success(id, Called { revision, envelope });
-    if line.len() <= room {
-        return line;
-    }
-    let refusal = Envelope::from(Failure::new(
-        Code::NoJson,
-        format!(
-            "fz printed an envelope whose reply would pass the {MAX_REPLY} bytes a client reads at once, so it is not \
-             passed on; the program has done its work. Run the verb in a terminal to see all of it"
-        ),
-    ));
-    rpc::success(id, Called { revision, envelope: &refusal })
+/// The line that answers a call.
+pub(crate) fn call(revision: &'static Revision, id: &Id, envelope: &Envelope) -> Vec<u8> {
+    // The object twice, one of them with its quotes escaped.
+    let size = envelope.text().len() * 9 / 4 + 512;
+    rpc::success_of_size(id, &Called { revision, envelope }, size)
+}
+
+/// The line that stands for an answer which the client could not read.
+pub(crate) fn too_long(revision: &'static Revision, id: &Id) -> Vec<u8> {
+    let message = format!(
+        "fz printed an envelope whose reply would pass the {MAX_REPLY} bytes a client reads at once, so it is not passed \
+         on; the program has done its work. Run the verb in a terminal to see all of it"
+    );
+    call(revision, id, &Failure::new(Code::NoJson, message).into())
 }
 
 /// The line of one heartbeat: `seconds` since the call was accepted.

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
+use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// The line is not JSON.
@@ -24,29 +24,18 @@ pub(crate) const INTERNAL_ERROR: i32 = -32603;
 /// The request carries a protocol version that is not served per request.
 pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 
-/// A request id: its JSON text, strings in their shortest spelling. Two ids are equal when their JSON types and values
-/// are; an integer keeps all its digits.
+/// A request id as it is written in a reply: JSON text fit for one line, strings in one spelling. Two ids are equal when
+/// their JSON types and values are; an integer keeps all its digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Id(Box<str>);
+pub(crate) struct Id(Vec<u8>);
 
 impl Id {
     /// Reads a string or an integer; anything else is no id.
     pub(crate) fn read(raw: &RawValue) -> Option<Self> {
-        let text = raw.get();
-        if is_integer(text) {
-            return Some(Self(text.into()));
+        if is_integer(raw.get()) {
+            return Some(Self(raw.get().into()));
         }
-        match string(raw)? {
-            Cow::Borrowed(_) => Some(Self(text.into())),
-            Cow::Owned(decoded) => serde_json::to_string(&decoded).ok().map(|text| Self(text.into())),
-        }
-    }
-}
-
-impl Serialize for Id {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
-        raw.serialize(serializer)
+        Some(Self(encode(&string(raw)?)))
     }
 }
 
@@ -178,7 +167,7 @@ pub(crate) struct RpcError {
     code: i32,
     message: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<serde_json::Value>,
+    data: Option<Box<serde_json::Value>>,
 }
 
 impl RpcError {
@@ -189,7 +178,7 @@ impl RpcError {
 
     /// The same error with data for the client's program.
     pub(crate) fn with_data(self, data: serde_json::Value) -> Self {
-        Self { data: Some(data), ..self }
+        Self { data: Some(Box::new(data)), ..self }
     }
 
     /// The parameters of a known method are wrong.
@@ -261,24 +250,44 @@ fn not_json(error: serde_json::Error) -> Rejected {
     RpcError::new(PARSE_ERROR, format!("the line is not JSON: {error}")).under(None)
 }
 
-#[derive(Serialize)]
-struct Response<'a, T> {
-    jsonrpc: &'static str,
-    id: Option<&'a Id>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<T>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a RpcError>,
+/// The line that answers a request.
+pub(crate) fn success(id: &Id, result: &impl Serialize) -> Vec<u8> {
+    success_of_size(id, result, 256)
 }
 
-/// The line that answers a request.
-pub(crate) fn success(id: &Id, result: impl Serialize) -> Vec<u8> {
-    encode(&Response { jsonrpc: "2.0", id: Some(id), result: Some(result), error: None })
+/// The same, for a result that takes about so many bytes.
+pub(crate) fn success_of_size(id: &Id, result: &impl Serialize, size: usize) -> Vec<u8> {
+    let mut line = answer(Some(id), "result", size);
+    encode_into(&mut line, result);
+    close(line)
+}
+
+/// The same, for a result that was encoded before.
+pub(crate) fn success_encoded(id: &Id, result: &[u8]) -> Vec<u8> {
+    let mut line = answer(Some(id), "result", result.len());
+    line.extend_from_slice(result);
+    close(line)
 }
 
 /// The line that refuses a message.
 pub(crate) fn failure(id: Option<&Id>, error: &RpcError) -> Vec<u8> {
-    encode(&Response::<()> { jsonrpc: "2.0", id, result: None, error: Some(error) })
+    let mut line = answer(id, "error", 256);
+    encode_into(&mut line, error);
+    close(line)
+}
+
+fn answer(id: Option<&Id>, member: &str, size: usize) -> Vec<u8> {
+    let id = id.map_or(&b"null"[..], |id| &id.0);
+    let mut line = Vec::with_capacity(size + id.len() + 48);
+    for part in [br#"{"jsonrpc":"2.0","id":"#, id, br#",""#, member.as_bytes(), br#"":"#] {
+        line.extend_from_slice(part);
+    }
+    line
+}
+
+fn close(mut line: Vec<u8>) -> Vec<u8> {
+    line.extend_from_slice(b"}\n");
+    line
 }
 
 /// The line of a notification.
@@ -289,20 +298,25 @@ pub(crate) fn notification(method: &'static str, params: impl Serialize) -> Vec<
         method: &'static str,
         params: T,
     }
-    encode(&Notification { jsonrpc: "2.0", method, params })
-}
-
-/// One line of compact JSON with its line feed.
-fn encode(value: &impl Serialize) -> Vec<u8> {
-    let mut line = Vec::with_capacity(256);
-    let mut writer = serde_json::Serializer::with_formatter(&mut line, OneLine);
-    if value.serialize(&mut writer).is_err() {
-        // Nothing that is encoded here can fail; a line must come all the same.
-        line =
-            br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"a reply could not be encoded"}}"#.to_vec();
-    }
+    let mut line = encode(&Notification { jsonrpc: "2.0", method, params });
     line.push(b'\n');
     line
+}
+
+/// Compact JSON without a line break.
+pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
+    let mut json = Vec::with_capacity(128);
+    encode_into(&mut json, value);
+    json
+}
+
+fn encode_into(line: &mut Vec<u8>, value: &impl Serialize) {
+    let start = line.len();
+    if value.serialize(&mut serde_json::Serializer::with_formatter(&mut *line, OneLine)).is_err() {
+        // Nothing that is encoded here can fail; the line must be JSON all the same.
+        line.truncate(start);
+        line.extend_from_slice(b"null");
+    }
 }
 
 /// Keeps a value on one line for every reader: line breaks between tokens of embedded JSON become spaces, and the two
@@ -367,7 +381,7 @@ mod tests {
     fn echoed(id: &str) -> String {
         let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
         match parse(line.as_bytes()).unwrap() {
-            Incoming::Request(request) => String::from_utf8(success(&request.id, ())).unwrap(),
+            Incoming::Request(request) => String::from_utf8(success(&request.id, &())).unwrap(),
             other => panic!("{other:?}"),
         }
     }
@@ -442,7 +456,7 @@ mod tests {
     fn a_reply_stays_on_one_line_whatever_it_embeds() {
         let pretty: &RawValue = serde_json::from_str("{\n\t\"a\":\r\n\"\u{2028}é—\u{2029}\"}").unwrap();
         let id = Id("7".into());
-        let line = String::from_utf8(success(&id, (pretty, "\u{2028}\n—"))).unwrap();
+        let line = String::from_utf8(success(&id, &(pretty, "\u{2028}\n—"))).unwrap();
         let expected =
             "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":[{ \t\"a\":  \"\\u2028é—\\u2029\"},\"\\u2028\\n—\"]}\n";
         assert_eq!(line, expected);

@@ -108,7 +108,7 @@ impl Server {
                     self.transport.send(rpc::failure(None, &error));
                 }
                 Event::Eof => self.ending = true,
-                Event::Finished(key, envelope) => self.finish(key, envelope),
+                Event::Finished(key, line) => self.finish(key, line),
                 Event::Note(key, line) => {
                     if let Some(call) = self.calls.get_mut(&key) {
                         call.note = Some(line);
@@ -223,17 +223,14 @@ impl Server {
             return self.initialize(id, version, batch);
         }
         if method == "ping" && claim.is_none() {
-            return Ok(Answer::Now(rpc::success(id, reply::ping())));
+            return Ok(Answer::Now(rpc::success(id, &reply::ping())));
         }
         let progress = progress_token(meta)?;
         let revision = claim.map_or_else(|| revision::of_session(method, self.session), |claim| claim.revision())?;
         match method.as_ref() {
-            "tools/list" => {
-                let list = self.constants.list(revision).ok_or_else(internal)?;
-                Ok(Answer::Now(rpc::success(id, list)))
-            }
+            "tools/list" => Ok(Answer::Now(rpc::success_encoded(id, self.constants.list(revision)))),
             "tools/call" => self.call(*params, Ticket { id: id.clone(), revision, progress, batch }),
-            "server/discover" if revision.stateless => Ok(Answer::Now(rpc::success(id, reply::discover(revision)))),
+            "server/discover" if revision.stateless => Ok(Answer::Now(rpc::success(id, &reply::discover(revision)))),
             _ => Err(RpcError::new(rpc::METHOD_NOT_FOUND, format!("no method {}", shown(method)))),
         }
     }
@@ -244,7 +241,7 @@ impl Server {
         }
         let revision = revision::negotiate(version.and_then(rpc::string).as_deref());
         self.session = Some(revision);
-        Ok(Answer::Now(rpc::success(id, reply::initialize(revision))))
+        Ok(Answer::Now(rpc::success(id, &reply::initialize(revision))))
     }
 
     fn call(&mut self, params: Option<&RawValue>, ticket: Ticket) -> Result<Answer, RpcError> {
@@ -259,20 +256,20 @@ impl Server {
         }
         let args = match tools::check(tool, arguments) {
             Ok(args) => args,
-            Err(refusal) => return Ok(self.refuse(&ticket, &refusal.into())),
+            Err(refusal) => return Ok(refuse(&ticket, refusal)),
         };
         let build = match tool.run {
             Run::Fz(build) => build,
             Run::Catalogue => {
-                let catalogue = self.constants.catalogue(ticket.revision).ok_or_else(internal)?;
-                return Ok(Answer::Now(rpc::success(&ticket.id, catalogue)));
+                let catalogue = self.constants.catalogue(ticket.revision);
+                return Ok(Answer::Now(rpc::success_encoded(&ticket.id, catalogue)));
             }
         };
         if self.waiting.len() >= MAX_WAITING {
             let busy = format!(
                 "busy: {MAX_WAITING} calls wait already, and nothing was run; call again when some are answered"
             );
-            return Ok(self.refuse(&ticket, &Failure::new(Code::Unavailable, busy).into()));
+            return Ok(refuse(&ticket, Failure::new(Code::Unavailable, busy)));
         }
         let key = self.new_key();
         let read_only = tool.hints.read_only;
@@ -280,10 +277,6 @@ impl Server {
         let accepted = Instant::now();
         self.calls.insert(key, Call { ticket: Some(ticket), read_only, running: None, accepted, beats: 0, note: None });
         Ok(Answer::Later)
-    }
-
-    fn refuse(&self, ticket: &Ticket, envelope: &Envelope) -> Answer {
-        Answer::Now(reply::call(ticket.revision, &ticket.id, envelope, self.room(ticket.batch)))
     }
 
     /// Bytes that one reply may take.
@@ -314,30 +307,37 @@ impl Server {
 
     fn start(&mut self, key: Key, job: Job) {
         let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(ticket) = &call.ticket else { return };
         let stop = Arc::new(Stop::default());
         call.running = Some(Arc::clone(&stop));
-        let wants_notes = call.ticket.as_ref().is_some_and(|ticket| ticket.progress.is_some());
+        let (id, revision, wants_notes) = (ticket.id.clone(), ticket.revision, ticket.progress.is_some());
         let (config, mailbox) = (Arc::clone(&self.config), self.transport.mailbox());
-        let thread = std::thread::Builder::new().name(format!("call {key}"));
-        let started = thread.spawn(move || {
+        let started = std::thread::Builder::new().name(format!("call {key}")).spawn(move || {
             let note = |line| mailbox.note(key, line);
             let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
-            let envelope = catch_unwind(AssertUnwindSafe(|| call::run(&config, &job, &stop, note)));
-            mailbox.finished(key, envelope.ok());
+            // Encoded here, so that a large answer keeps nobody waiting.
+            let answer = || reply::call(revision, &id, &call::run(&config, &job, &stop, note));
+            mailbox.finished(key, catch_unwind(AssertUnwindSafe(answer)).ok());
         });
         if let Err(error) = started {
             let failure = Failure::new(
                 Code::Unavailable,
                 format!("the system allows no further thread: {error}; nothing was run"),
             );
-            self.finish(key, Some(failure.into()));
+            let line = self
+                .calls
+                .get(&key)
+                .and_then(|call| call.ticket.as_ref())
+                .map(|ticket| reply::call(ticket.revision, &ticket.id, &failure.into()));
+            self.finish(key, line);
         }
     }
 
-    fn finish(&mut self, key: Key, envelope: Option<Envelope>) {
+    fn finish(&mut self, key: Key, line: Option<Vec<u8>>) {
         let Some(ticket) = self.calls.remove(&key).and_then(|call| call.ticket) else { return };
-        let line = match envelope {
-            Some(envelope) => reply::call(ticket.revision, &ticket.id, &envelope, self.room(ticket.batch)),
+        let line = match line {
+            Some(line) if line.len() <= self.room(ticket.batch) => line,
+            Some(_) => reply::too_long(ticket.revision, &ticket.id),
             None => rpc::failure(Some(&ticket.id), &internal()),
         };
         self.send(line, ticket.batch);
@@ -409,6 +409,11 @@ enum Answer {
     Now(Vec<u8>),
     /// By a call that was accepted.
     Later,
+}
+
+/// The answer to a call that is not run.
+fn refuse(ticket: &Ticket, why: impl Into<Envelope>) -> Answer {
+    Answer::Now(reply::call(ticket.revision, &ticket.id, &why.into()))
 }
 
 fn internal() -> RpcError {

@@ -13,6 +13,17 @@ pub(crate) use unix::Tree;
 #[cfg(windows)]
 pub(crate) use windows::Tree;
 
+/// What a wait for output brought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// Some output, and more may come.
+    Some,
+    /// None in that time.
+    Nothing,
+    /// Both streams have ended.
+    Ended,
+}
+
 /// What a child has written so far.
 #[derive(Default)]
 pub(crate) struct Output {
@@ -30,9 +41,8 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// The buffer to append to, with room for some more; [`Tail::trim`] comes after.
-    pub(crate) fn space(&mut self, room: usize) -> &mut Vec<u8> {
-        self.bytes.reserve(room);
+    /// The buffer to append to; [`Tail::trim`] comes after.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
@@ -64,7 +74,7 @@ mod tests {
     fn a_tail_keeps_the_last_bytes_and_stays_bounded() {
         let mut tail = Tail::default();
         for index in 0..1000_u32 {
-            tail.space(1024).extend_from_slice(&[u8::try_from(index % 251).unwrap_or_default(); 1024]);
+            tail.buffer().extend_from_slice(&[u8::try_from(index % 251).unwrap_or_default(); 1024]);
             tail.trim();
             assert!(tail.bytes.capacity() <= 4 * MAX_STDERR);
         }

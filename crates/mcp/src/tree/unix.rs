@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use wait_timeout::ChildExt;
 
-use super::Output;
+use super::{Drained, Output};
 
 /// Bytes read at once, as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -32,15 +32,15 @@ impl Tree {
         Ok(Self { child, group, stdout, stderr, reaped: false })
     }
 
-    /// Waits at most `patience` for output and takes what is there. Says whether more can come.
-    pub(crate) fn drain(&mut self, output: &mut Output, patience: Duration) -> bool {
+    /// Waits at most `patience` for output and takes what is there.
+    pub(crate) fn drain(&mut self, output: &mut Output, patience: Duration) -> Drained {
         let (mut out_ready, mut err_ready) = (false, false);
         {
             let mut fds = Vec::with_capacity(2);
             fds.extend(self.stdout.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
             fds.extend(self.stderr.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
             if fds.is_empty() {
-                return false;
+                return Drained::Ended;
             }
             let timeout = Timespec::try_from(patience).ok();
             // An interrupted poll is an empty one: the caller comes back.
@@ -51,7 +51,7 @@ impl Tree {
             }
         }
         if out_ready {
-            output.stdout.reserve(CHUNK);
+            make_room(&mut output.stdout);
             let taken = self
                 .stdout
                 .as_ref()
@@ -59,12 +59,17 @@ impl Tree {
             close_at_end(&mut self.stdout, taken);
         }
         if err_ready {
-            let bytes = output.stderr.space(CHUNK);
+            let bytes = output.stderr.buffer();
+            make_room(bytes);
             let taken = self.stderr.as_ref().map(|pipe| rustix::io::read(pipe, rustix::buffer::spare_capacity(bytes)));
             output.stderr.trim();
             close_at_end(&mut self.stderr, taken);
         }
-        self.stdout.is_some() || self.stderr.is_some()
+        match (out_ready || err_ready, self.stdout.is_some() || self.stderr.is_some()) {
+            (_, false) => Drained::Ended,
+            (true, true) => Drained::Some,
+            (false, true) => Drained::Nothing,
+        }
     }
 
     /// Whether the child itself has ended. It is not reaped, so its group's number stays its own.
@@ -78,7 +83,11 @@ impl Tree {
 
     /// Waits at most `patience` for the child's end, and reaps it.
     pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
-        let status = self.child.wait_timeout(patience);
+        // It has mostly ended already, and asking that first is much the cheaper way.
+        let status = match self.child.try_wait() {
+            Ok(None) => self.child.wait_timeout(patience),
+            ended => ended,
+        };
         self.reaped |= !matches!(status, Ok(None));
         status
     }
@@ -109,6 +118,13 @@ impl Drop for Tree {
         if !self.reaped {
             self.kill();
         }
+    }
+}
+
+/// Keeps a buffer that has room as it is: the read that only finds the end needs none.
+fn make_room(buffer: &mut Vec<u8>) {
+    if buffer.capacity() - buffer.len() < CHUNK / 4 {
+        buffer.reserve(CHUNK);
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use process_wrap::std::{ChildWrapper, CommandWrap, JobObject};
 
-use super::Output;
+use super::{Drained, Output};
 
 /// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
@@ -40,22 +40,22 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Waits at most `patience` for output and takes what is there. Says whether more can come.
-    pub(crate) fn drain(&mut self, output: &mut Output, patience: Duration) -> bool {
+    /// Waits at most `patience` for output and takes what is there.
+    pub(crate) fn drain(&mut self, output: &mut Output, patience: Duration) -> Drained {
         if self.open == 0 {
-            return false;
+            return Drained::Ended;
         }
         match self.pieces.recv_timeout(patience) {
             Ok(Piece::Stdout(bytes)) => output.stdout.extend_from_slice(&bytes),
             Ok(Piece::Stderr(bytes)) => {
-                output.stderr.space(bytes.len()).extend_from_slice(&bytes);
+                output.stderr.buffer().extend_from_slice(&bytes);
                 output.stderr.trim();
             }
             Ok(Piece::End) => self.open -= 1,
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => return Drained::Nothing,
             Err(RecvTimeoutError::Disconnected) => self.open = 0,
         }
-        self.open > 0
+        if self.open == 0 { Drained::Ended } else { Drained::Some }
     }
 
     /// Whether the child itself has ended.
