@@ -78,11 +78,15 @@ pub fn check(config: &Config) -> io::Result<Report> {
     let stop = Arc::new(Stop::default());
     let stopped = Arc::clone(&stop);
     transport::on_signal(move || stopped.shut_down())?;
-    let (calls, mut findings) = run(config, &stop);
+    Ok(report(config, &stop))
+}
+
+fn report(config: &Config, stop: &Stop) -> Report {
+    let (calls, mut findings) = run(config, stop);
     let locked =
         config.cwd.ancestors().find_map(|dir| locked_release(&fs::read_to_string(dir.join("Cargo.lock")).ok()?));
     findings.extend(locked.as_deref().and_then(findings::of_release));
-    Ok(Report {
+    Report {
         well: !findings.iter().any(|finding| finding.fault),
         version: env!("CARGO_PKG_VERSION"),
         command: clean(&config.command_line()),
@@ -97,7 +101,7 @@ pub fn check(config: &Config) -> io::Result<Report> {
         venture_cratefield_cli: locked,
         calls,
         findings,
-    })
+    }
 }
 
 fn shown(path: &Path) -> String {
@@ -151,7 +155,7 @@ fn call(config: &Config, name: &'static str, stop: &Stop) -> Option<Called> {
 
 /// Whether another server holds the directory for a call that writes. A call waits for that; a check need not.
 fn is_busy(dir: &Path) -> bool {
-    File::open(dir).is_ok_and(|dir| matches!(dir.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    dir.is_dir() && File::open(dir).is_ok_and(|dir| matches!(dir.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Whether cargo has a target directory there.
@@ -248,5 +252,28 @@ impl std::fmt::Display for Called {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_adds_nothing_but_colour() {
+        let matches = crate::config::command().get_matches_from(["fz-mcp", "--cwd", "nowhere", "--", "fz"]);
+        let report = report(&Config::read(&matches).unwrap(), &Stop::default());
+        let (plain, coloured) = (report.text(false), report.text(true));
+        assert!(!plain.contains('\x1b') && coloured.contains("\x1b[31mnot well"), "{coloured}");
+        assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
+    }
+
+    #[test]
+    fn the_release_is_that_of_the_package_and_not_of_one_that_needs_it() {
+        let lock = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\ndependencies = [\n \"cratefield-cli\",\n]\n";
+        assert_eq!(locked_release(lock), None);
+        let lock = format!("{lock}\n[[package]]\nname = \"cratefield-cli\"\nversion = \"2.3.4\"\n");
+        assert_eq!(locked_release(&lock).unwrap(), "2.3.4");
     }
 }

@@ -5,6 +5,7 @@
 mod arguments;
 mod argv;
 mod beats;
+mod check;
 mod child_output;
 mod config;
 #[cfg(unix)]
@@ -12,6 +13,7 @@ mod faults;
 #[cfg(unix)]
 mod leash;
 mod pages;
+mod print_config;
 #[cfg(unix)]
 mod queue;
 mod real_fz;
