@@ -5,19 +5,31 @@
 mod arguments;
 mod argv;
 mod beats;
+#[cfg(unix)]
+mod bounds;
 mod check;
 mod child_output;
 mod config;
 #[cfg(unix)]
 mod faults;
 #[cfg(unix)]
+mod hammer;
+#[cfg(unix)]
 mod leash;
 mod pages;
 mod print_config;
 #[cfg(unix)]
+mod proc;
+#[cfg(unix)]
 mod queue;
+#[cfg(unix)]
+mod quoted;
 mod real_fz;
 mod session;
+#[cfg(unix)]
+mod soak;
+#[cfg(unix)]
+mod streams;
 mod support;
 mod versions;
 #[cfg(unix)]

@@ -1,10 +1,11 @@
 //! A client that holds both streams itself, so that a test can choose what they are, leave them unread and close them.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -62,6 +63,14 @@ impl Wire {
     #[track_caller]
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         self.stdin.as_mut().expect("stdin is held").write_all(bytes).expect("the server reads");
+    }
+
+    /// Lets a thread write, which blocks where the server takes no more. It ends with the server at the latest.
+    #[track_caller]
+    pub(crate) fn write_aside(&mut self, bytes: Vec<u8>) -> JoinHandle<io::Result<()>> {
+        let mut stdin = self.stdin.take().expect("stdin is held");
+        let write = move || stdin.write_all(&bytes);
+        thread::Builder::new().name("client".into()).spawn(write).expect("a thread can be started")
     }
 
     /// Opens a session.
