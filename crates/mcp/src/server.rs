@@ -209,6 +209,7 @@ impl Server {
     }
 
     fn answer(&mut self, request: &Request, batch: Option<Key>) -> Result<Answer, RpcError> {
+        const NAMES: [&str; 4] = ["_meta", "protocolVersion", "name", "arguments"];
         let Request { id, method, params } = request;
         if self.calls.values().any(|call| call.ticket.as_ref().is_some_and(|ticket| ticket.id == *id)) {
             return Err(RpcError::new(
@@ -216,8 +217,9 @@ impl Server {
                 "a request with this id is still being served; choose another id",
             ));
         }
-        let [meta, version] =
-            params.and_then(|params| rpc::members(params.get(), ["_meta", "protocolVersion"])).unwrap_or_default();
+        // Once for all methods: the parameters are the long part of a request.
+        let [meta, version, name, arguments] =
+            params.and_then(|params| rpc::members(params.get(), NAMES)).unwrap_or_default();
         let claim = Claim::read(meta);
         if method == "initialize" && (claim.is_none() || version.is_some()) {
             return self.initialize(id, version, batch);
@@ -229,7 +231,7 @@ impl Server {
         let revision = claim.map_or_else(|| revision::of_session(method, self.session), |claim| claim.revision())?;
         match method.as_ref() {
             "tools/list" => Ok(Answer::Now(rpc::success_encoded(id, self.constants.list(revision)))),
-            "tools/call" => self.call(*params, Ticket { id: id.clone(), revision, progress, batch }),
+            "tools/call" => self.call(name, arguments, Ticket { id: id.clone(), revision, progress, batch }),
             "server/discover" if revision.stateless => Ok(Answer::Now(rpc::success(id, &reply::discover(revision)))),
             _ => Err(RpcError::new(rpc::METHOD_NOT_FOUND, format!("no method {}", shown(method)))),
         }
@@ -244,9 +246,12 @@ impl Server {
         Ok(Answer::Now(rpc::success(id, &reply::initialize(revision))))
     }
 
-    fn call(&mut self, params: Option<&RawValue>, ticket: Ticket) -> Result<Answer, RpcError> {
-        let [name, arguments] =
-            params.and_then(|params| rpc::members(params.get(), ["name", "arguments"])).unwrap_or_default();
+    fn call(
+        &mut self,
+        name: Option<&RawValue>,
+        arguments: Option<&RawValue>,
+        ticket: Ticket,
+    ) -> Result<Answer, RpcError> {
         let name = name.and_then(rpc::string).ok_or_else(|| RpcError::params("tools/call needs the name of a tool"))?;
         let tool = tools::find(&name)
             .ok_or_else(|| RpcError::params(format!("no tool {}; tools/list names them", shown(&name))))?;
@@ -276,6 +281,7 @@ impl Server {
         self.waiting.push_back((key, Job { argv: build(&args), paths: args.paths(), read_only }));
         let accepted = Instant::now();
         self.calls.insert(key, Call { ticket: Some(ticket), read_only, running: None, accepted, beats: 0, note: None });
+        self.start_calls();
         Ok(Answer::Later)
     }
 
