@@ -7,6 +7,7 @@ mod argv;
 mod beats;
 #[cfg(unix)]
 mod bounds;
+mod cases;
 mod check;
 mod child_output;
 mod config;

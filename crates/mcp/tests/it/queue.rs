@@ -147,9 +147,8 @@ fn two(scripts: &dyn Fn(Setup) -> Setup) -> (Server, Setup) {
 
 #[test]
 fn a_writer_of_one_server_keeps_out_the_calls_of_another() {
-    let (mut first, second) = two(&|setup| {
-        setup.script("add", &logged("writer")).script("plan", &format!("append log reader\n{OK}"))
-    });
+    let (mut first, second) =
+        two(&|setup| setup.script("add", &logged("writer")).script("plan", &format!("append log reader\n{OK}")));
     let mut second = session(second);
     let writer = first.start_call("fz_add", json!({"module": "m"}));
     wait_for(&first.event("log"));

@@ -14,7 +14,7 @@ use crate::support::{OK, Setup, alive, wait_until};
 use crate::wire::Wire;
 
 /// The short form; `FZ_MCP_SOAK` asks for another number of calls, `FZ_MCP_SOAK_SEED` for the same ones again.
-const CALLS: u64 = 1_500;
+const CALLS: u64 = 1_000;
 /// Requests in flight.
 const SIDE_BY_SIDE: usize = 24;
 
@@ -217,8 +217,14 @@ fn thousands_of_calls_with_random_cancellations_leave_nothing_behind() {
         .expect("a string can be written");
     writeln!(report, "  processes started {processes}, left 0").expect("a string can be written");
     writeln!(report, "  descriptors {}, threads {} before and after", idle.0, idle.1).expect("a string can be written");
-    writeln!(report, "  memory {} KiB before, {} KiB after, {} KiB at most", before / 1024, after / 1024, peak(pid) / 1024)
-        .expect("a string can be written");
+    writeln!(
+        report,
+        "  memory {} KiB before, {} KiB after, {} KiB at most",
+        before / 1024,
+        after / 1024,
+        peak(pid) / 1024
+    )
+    .expect("a string can be written");
     say(&report);
     assert!(after < before + 8 * 1024 * 1024, "the memory grows");
 
