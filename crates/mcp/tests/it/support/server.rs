@@ -286,6 +286,14 @@ impl Server {
         Some(message)
     }
 
+    /// The next line as it stood, without its newline; nothing at the end of the server's stdout.
+    #[track_caller]
+    pub(crate) fn next_line(&mut self) -> Option<String> {
+        assert!(self.unclaimed.is_empty(), "a line was read before and is not claimed");
+        self.read()?;
+        self.lines.last().cloned()
+    }
+
     /// Asks and waits: the whole response, in the session's revision.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
