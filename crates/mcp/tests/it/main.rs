@@ -4,6 +4,7 @@
 
 mod arguments;
 mod argv;
+mod batches;
 mod beats;
 #[cfg(unix)]
 mod bounds;
@@ -11,10 +12,13 @@ mod cases;
 mod check;
 mod child_output;
 mod config;
+mod coverage;
+mod eras;
 #[cfg(unix)]
 mod faults;
 #[cfg(unix)]
 mod hammer;
+mod ids;
 #[cfg(unix)]
 mod leash;
 mod pages;
@@ -26,12 +30,15 @@ mod queue;
 #[cfg(unix)]
 mod quoted;
 mod real_fz;
+mod schemas;
 mod session;
+mod snapshots;
 #[cfg(unix)]
 mod soak;
 #[cfg(unix)]
 mod streams;
 mod support;
+mod transcripts;
 mod versions;
 #[cfg(unix)]
 mod wire;
