@@ -22,14 +22,15 @@ function locate() {
   }
 }
 
-const child = spawn(locate(), process.argv.slice(2), { stdio: "inherit" });
-
-// A listener keeps Node from dying of the signal before the server has stopped what it started.
+// A listener keeps Node from dying of the signal before the server has stopped what it started. It is there before the
+// server is, so that no moment is left in which the signal would end Node alone.
 const signals = process.platform === "win32" ? ["SIGINT", "SIGBREAK"] : ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"];
 for (const signal of signals) {
   // Windows sends a console event to the server as well; killing it there would cut its shutdown short.
   process.on(signal, () => process.platform === "win32" || child.kill(signal));
 }
+
+const child = spawn(locate(), process.argv.slice(2), { stdio: "inherit" });
 
 child.on("error", (error) => {
   console.error(`fz-mcp: could not start the server: ${error.message}`);
