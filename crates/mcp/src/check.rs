@@ -1,68 +1,76 @@
 //! `--check`: the settings, and two calls that read, through the path of every call, told to a person or to a script.
 //! Decides nothing that a call decides; it only looks at what came back, and around.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::call::{self, Job, Stop};
 use crate::clean::clean;
-use crate::config::{CRATEFIELD_CLI, Config, HEARTBEAT, Source};
-use crate::findings::{self, Finding};
+use crate::config::{CRATEFIELD_CLI, Config, HEARTBEAT, SLOW, Source};
+use crate::findings;
+pub use crate::findings::Finding;
 use crate::tools::{self, Run};
 use crate::{programs, transport};
-
-/// From here on a call is called slow: clients that give up early do so after a minute, on slower machines than this.
-const SLOW: Duration = Duration::from_secs(20);
 
 /// What was found. Its members in JSON are stable: some may come, none changes or goes. A source is `flag`, `variable` or
 /// `default`; a path or a text is cleaned as in messages.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Whether calls work, failures that fz itself reports included; no finding is a fault.
-    well: bool,
+    pub well: bool,
     /// The server's.
-    version: &'static str,
+    pub version: &'static str,
     /// The program and its first arguments.
-    command: String,
-    command_source: Source,
+    pub command: String,
+    /// Where it came from.
+    pub command_source: Source,
     /// The file that is started; `null` if there is none.
-    program: Option<String>,
+    pub program: Option<String>,
     /// The venture's, absolute.
-    directory: String,
-    directory_source: Source,
+    pub directory: String,
+    /// Where it came from.
+    pub directory_source: Source,
     /// Of one call; `null` for none.
-    limit_secs: Option<u64>,
-    limit_source: Source,
-    allow_outside_paths: bool,
+    pub limit_secs: Option<u64>,
+    /// Where it came from.
+    pub limit_source: Source,
+    /// Whether path arguments may leave the directory.
+    pub allow_outside_paths: bool,
     /// The release that this server was built with.
-    cratefield_cli: &'static str,
+    pub cratefield_cli: &'static str,
     /// The one in the nearest Cargo.lock upward that has one, or `null`.
-    venture_cratefield_cli: Option<String>,
+    pub venture_cratefield_cli: Option<String>,
     /// What ran: `fz_plan`, then `fz_doctor` if that was answered.
-    calls: Vec<Called>,
+    pub calls: Vec<Called>,
     /// Causes, with `name`, `fault`, `what` and `next`.
-    findings: Vec<&'static Finding>,
+    pub findings: Vec<&'static Finding>,
 }
 
 /// One call, as a client would see it.
 #[derive(Debug, Serialize)]
-struct Called {
-    tool: &'static str,
-    milliseconds: u64,
-    ok: bool,
-    failures: Vec<Failure>,
+pub struct Called {
+    /// The tool that was called.
+    pub tool: &'static str,
+    /// How long it took.
+    pub milliseconds: u64,
+    /// As in the envelope.
+    pub ok: bool,
+    /// As in the envelope: fz's own, or one of the server's four.
+    pub failures: Vec<Failure>,
 }
 
 /// A failure in an envelope.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Failure {
-    pub(crate) code: String,
-    pub(crate) message: String,
+pub struct Failure {
+    /// Its stable name.
+    pub code: String,
+    /// What happened.
+    pub message: String,
 }
 
 #[derive(Deserialize)]
@@ -83,8 +91,10 @@ pub fn check(config: &Config) -> io::Result<Report> {
 
 fn report(config: &Config, stop: &Stop) -> Report {
     let (calls, mut findings) = run(config, stop);
-    let locked =
-        config.cwd.ancestors().find_map(|dir| locked_release(&fs::read_to_string(dir.join("Cargo.lock")).ok()?));
+    let locked = config
+        .cwd
+        .ancestors()
+        .find_map(|dir| findings::locked_release(&fs::read_to_string(dir.join("Cargo.lock")).ok()?));
     findings.extend(locked.as_deref().and_then(findings::of_release));
     Report {
         well: !findings.iter().any(|finding| finding.fault),
@@ -109,11 +119,11 @@ fn shown(path: &Path) -> String {
 }
 
 fn run(config: &Config, stop: &Stop) -> (Vec<Called>, Vec<&'static Finding>) {
-    if is_busy(&config.cwd) {
+    if findings::is_busy(&config.cwd) {
         return (Vec::new(), vec![&findings::BUSY]);
     }
     let is_cargo = Path::new(&config.program).file_stem().is_some_and(|stem| stem == "cargo");
-    let was_built = is_built(&config.cwd);
+    let was_built = findings::is_built(&config.cwd);
     if is_cargo && !was_built {
         transport::say("fz-mcp: nothing is built here yet: cargo may take minutes\n");
     }
@@ -130,7 +140,7 @@ fn run(config: &Config, stop: &Stop) -> (Vec<Called>, Vec<&'static Finding>) {
             break;
         }
     }
-    let builds = started.elapsed() >= SLOW || (!was_built && is_built(&config.cwd));
+    let builds = started.elapsed() >= SLOW || (!was_built && findings::is_built(&config.cwd));
     found.extend((is_cargo && builds).then_some(&findings::FIRST_BUILD));
     (calls, found)
 }
@@ -153,33 +163,7 @@ fn call(config: &Config, name: &'static str, stop: &Stop) -> Option<Called> {
     Some(Called { tool: name, milliseconds, ok: !envelope.failed(), failures })
 }
 
-/// Whether another server holds the directory for a call that writes. A call waits for that; a check need not.
-fn is_busy(dir: &Path) -> bool {
-    dir.is_dir() && File::open(dir).is_ok_and(|dir| matches!(dir.try_lock_shared(), Err(TryLockError::WouldBlock)))
-}
-
-/// Whether cargo has a target directory there.
-fn is_built(dir: &Path) -> bool {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(target) => dir.join(target).exists(),
-        None => dir.ancestors().any(|dir| dir.join("Cargo.toml").exists() && dir.join("target").exists()),
-    }
-}
-
-/// The release of `cratefield-cli` in a Cargo.lock.
-fn locked_release(lock: &str) -> Option<String> {
-    let mut lines = lock.lines().skip_while(|line| *line != r#"name = "cratefield-cli""#).skip(1);
-    let version = lines.next()?.strip_prefix("version = ")?;
-    Some(clean(version.trim_matches('"')))
-}
-
 impl Report {
-    /// Whether calls work: then the exit status is 0.
-    #[must_use]
-    pub fn is_well(&self) -> bool {
-        self.well
-    }
-
     /// One JSON object, on one line.
     #[must_use]
     pub fn json(&self) -> String {
@@ -267,13 +251,5 @@ mod tests {
         let (plain, coloured) = (report.text(false), report.text(true));
         assert!(!plain.contains('\x1b') && coloured.contains("\x1b[31mnot well"), "{coloured}");
         assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
-    }
-
-    #[test]
-    fn the_release_is_that_of_the_package_and_not_of_one_that_needs_it() {
-        let lock = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\ndependencies = [\n \"cratefield-cli\",\n]\n";
-        assert_eq!(locked_release(lock), None);
-        let lock = format!("{lock}\n[[package]]\nname = \"cratefield-cli\"\nversion = \"2.3.4\"\n");
-        assert_eq!(locked_release(&lock).unwrap(), "2.3.4");
     }
 }

@@ -52,6 +52,8 @@ pub const SHORT_GRACE: Duration = Duration::from_millis(400);
 pub const LINGER: Duration = Duration::from_millis(250);
 /// From a signal or a lost client to the end of the server, whatever its children do.
 pub const SHUTDOWN: Duration = Duration::from_millis(900);
+/// From here on `--check` takes a call by cargo for a build: some clients give up after a minute.
+pub const SLOW: Duration = Duration::from_secs(20);
 /// Seconds a call may run unless told otherwise.
 const DEFAULT_LIMIT: u64 = 600;
 

@@ -1,20 +1,27 @@
-//! What a check can find: one row each, with the next step; and which row a failed call belongs to. Pure but for two
-//! looks at the directory.
+//! What a check can find: one row each, with the next step; which row a failed call belongs to; and what there is to see
+//! in the directory.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::check::Failure;
+use crate::clean::clean;
 use crate::config::{CRATEFIELD_CLI, Config};
 use crate::programs;
 
-/// One row. The names are stable.
+/// What was found, with the next step.
 #[derive(Debug, Serialize)]
-pub(crate) struct Finding {
-    name: &'static str,
-    /// Whether calls do not work, or are not the venture's.
-    pub(crate) fault: bool,
-    pub(crate) what: &'static str,
-    pub(crate) next: &'static str,
+pub struct Finding {
+    /// Its stable name.
+    pub name: &'static str,
+    /// Whether calls do not work, or are not the venture's; a note otherwise.
+    pub fault: bool,
+    /// The likely cause.
+    pub what: &'static str,
+    /// The next step.
+    pub next: &'static str,
 }
 
 const fn fault(name: &'static str, what: &'static str, next: &'static str) -> Finding {
@@ -112,8 +119,8 @@ pub(crate) fn of_failure(failure: &Failure, config: &Config, is_cargo: bool) -> 
         "mcp-fz-timeout" if says("another fz-mcp was at work") => &BUSY,
         "mcp-fz-timeout" => &TIMED_OUT,
         "mcp-fz-no-json" if says("this looks like the standalone") => &STANDALONE,
-        // The status of cargo's own errors, and of a panic.
         "mcp-fz-no-json" if says("cargo failed before fz ran") => &CARGO,
+        // The exit status of cargo's own errors, and of a panic.
         "mcp-fz-no-json" if is_cargo && says(": 101") && !says("; it panicked") => &CARGO,
         "mcp-fz-no-json" => &NO_ENVELOPE,
         "manifest-unreadable"
@@ -133,5 +140,39 @@ pub(crate) fn of_release(venture: &str) -> Option<&'static Finding> {
         std::cmp::Ordering::Less => Some(&CLI_OLDER),
         std::cmp::Ordering::Equal => None,
         std::cmp::Ordering::Greater => Some(&CLI_NEWER),
+    }
+}
+
+/// Whether another server holds the directory for a call that writes. A call waits for that; a check need not.
+pub(crate) fn is_busy(dir: &Path) -> bool {
+    dir.is_dir() && File::open(dir).is_ok_and(|dir| matches!(dir.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Whether cargo has a target directory there.
+pub(crate) fn is_built(dir: &Path) -> bool {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(target) => dir.join(target).exists(),
+        None => dir.ancestors().any(|dir| dir.join("Cargo.toml").exists() && dir.join("target").exists()),
+    }
+}
+
+/// The release of `cratefield-cli` in a Cargo.lock.
+pub(crate) fn locked_release(lock: &str) -> Option<String> {
+    let mut lines = lock.lines().skip_while(|line| *line != r#"name = "cratefield-cli""#).skip(1);
+    let version = lines.next()?.strip_prefix("version = ")?;
+    Some(clean(version.trim_matches('"')))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_is_that_of_the_package_and_not_of_one_that_needs_it() {
+        let lock = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\ndependencies = [\n \"cratefield-cli\",\n]\n";
+        assert_eq!(locked_release(lock), None);
+        let lock = format!("{lock}\n[[package]]\nname = \"cratefield-cli\"\nversion = \"2.3.4\"\n");
+        assert_eq!(locked_release(&lock).unwrap(), "2.3.4");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Bytes in, one owner, bytes out. Pure modules decide (`lines`, `rpc`, `revision`, `tools`, `codes`, `envelope`,
 //! `reply`, `clean`); three private places act (`transport`, `call`, `tree`); `server` owns all state. There is no lock
-//! between threads, no async runtime and no `unsafe`.
+//! between threads, no async runtime and no `unsafe`. `check` and `clients` stand beside: they help to set a client up.
 
 pub mod check;
 pub mod clients;

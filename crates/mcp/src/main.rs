@@ -30,7 +30,7 @@ fn check(config: &Config, json: bool) -> ExitCode {
     };
     let colour = io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     print(&if json { report.json() } else { report.text(colour) });
-    ExitCode::from(u8::from(!report.is_well()))
+    ExitCode::from(u8::from(!report.well))
 }
 
 fn print_config(client: Client, config: &Config) -> ExitCode {
