@@ -137,14 +137,8 @@ fn likely_cause(status: Option<ExitStatus>, stderr: &[u8], stdout: &[u8]) -> Opt
     if has(&["panicked at"]) {
         return Some("it panicked: the venture's harness or fz itself is at fault");
     }
-    if has(&[
-        "error: could not compile",
-        "could not find `Cargo.toml`",
-        "error: no bin target",
-        "error: failed to ",
-        "error[E",
-        "error: package `",
-    ]) {
+    // Cargo's own status for whatever went wrong in it; a panic has the same and was told above.
+    if code == Some(101) {
         return Some("cargo failed before fz ran: mend the build in a terminal, then call again");
     }
     if code == Some(2) && has(&["Usage:", "usage:", "--help"]) {
