@@ -8,6 +8,8 @@
 pub mod check;
 pub mod clients;
 pub mod config;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 
 mod call;
 mod clean;

@@ -6,14 +6,20 @@ use std::sync::mpsc::Sender;
 
 use crate::lines::Line;
 
-#[cfg(unix)]
+#[cfg(fuzzing)]
+mod fuzzed;
+#[cfg(all(unix, not(fuzzing)))]
 mod unix;
 #[cfg(windows)]
 mod windows;
 
-#[cfg(unix)]
+#[cfg(fuzzing)]
+use fuzzed::Waker;
+#[cfg(fuzzing)]
+pub(crate) use fuzzed::{Transport, on_signal, say};
+#[cfg(all(unix, not(fuzzing)))]
 use unix::Waker;
-#[cfg(unix)]
+#[cfg(all(unix, not(fuzzing)))]
 pub(crate) use unix::{Transport, on_signal, say};
 #[cfg(windows)]
 use windows::Waker;

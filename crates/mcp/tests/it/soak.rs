@@ -194,18 +194,14 @@ fn thousands_of_calls_with_random_cancellations_leave_nothing_behind() {
         cancelled: 0,
     };
     let pid = soak.wire.pid();
-    let idle_threads = threads(pid);
-    // What is opened once is open after the first call, and what is allocated once after many.
-    soak.wire.call(0, "fz_plan");
-    assert_eq!(soak.wire.recv().expect("an answer")["id"], 0);
-    wait_until("its thread is gone", || threads(pid) == idle_threads);
-    let idle = (descriptors(pid), idle_threads);
+    let idle = threads(pid);
+    // What is opened and allocated once is there by then.
     soak.run(calls / 5);
     settle(pid, idle);
-    let before = memory(pid);
+    let before = (descriptors(pid), memory(pid));
     soak.run(calls - calls / 5);
     settle(pid, idle);
-    let after = memory(pid);
+    let after = (descriptors(pid), memory(pid));
 
     let pids = std::fs::read_to_string(soak.wire.setup.event("pids")).expect("children ran");
     let pids: BTreeSet<u32> = pids.lines().map(|pid| pid.parse().expect("a number")).collect();
@@ -216,27 +212,23 @@ fn thousands_of_calls_with_random_cancellations_leave_nothing_behind() {
     writeln!(report, "  {answered} answered, {cancelled} cancelled in {:.1} s", begun.elapsed().as_secs_f64())
         .expect("a string can be written");
     writeln!(report, "  processes started {processes}, left 0").expect("a string can be written");
-    writeln!(report, "  descriptors {}, threads {} before and after", idle.0, idle.1).expect("a string can be written");
-    writeln!(
-        report,
-        "  memory {} KiB before, {} KiB after, {} KiB at most",
-        before / 1024,
-        after / 1024,
-        peak(pid) / 1024
-    )
-    .expect("a string can be written");
+    writeln!(report, "  descriptors {} before, {} after", before.0, after.0).expect("a string can be written");
+    let [before_kib, after_kib, most_kib] = [before.1, after.1, peak(pid)].map(|bytes| bytes / 1024);
+    writeln!(report, "  memory {before_kib} KiB before, {after_kib} KiB after, {most_kib} KiB at most")
+        .expect("a string can be written");
     say(&report);
-    assert!(after < before + 8 * 1024 * 1024, "the memory grows");
+    assert_eq!(before.0, after.0, "descriptors");
+    assert!(after.1 < before.1 + 8 * 1024 * 1024, "the memory grows");
 
     soak.wire.close_stdin();
     assert!(soak.wire.rest().is_empty());
     assert_eq!(soak.wire.wait_exit().code(), Some(0));
 }
 
-/// Waits until nothing runs any more and every descriptor is back.
+/// Waits until no call's thread is left, and with it what it held.
 #[track_caller]
-fn settle(pid: u32, idle: (usize, u64)) {
-    wait_until("descriptors and threads are as many as before", || (descriptors(pid), threads(pid)) == idle);
+fn settle(pid: u32, idle: u64) {
+    wait_until("every thread of a call is gone", || threads(pid) == idle);
 }
 
 /// Whether a number is still that of a process of this test: the kernel gives numbers again.

@@ -55,7 +55,9 @@ fn big_replies_of_calls_side_by_side_are_whole_lines_also_for_a_slow_reader() {
         }
         // Nobody reads until all four have been written.
         let done = wire.setup.event("done");
-        wait_until("four children are done", || std::fs::read(&done).is_ok_and(|done| done.iter().filter(|&&b| b == b'\n').count() == 4));
+        wait_until("four children are done", || {
+            std::fs::read(&done).is_ok_and(|done| done.iter().filter(|&&b| b == b'\n').count() == 4)
+        });
         let mut ids: Vec<u64> = (0..4)
             .map(|_| {
                 let message = wire.recv().expect("an answer");
@@ -128,7 +130,10 @@ fn a_lost_stdout_ends_an_idle_server_though_its_stdin_stays_open() {
 #[test]
 fn a_lost_stdout_stops_what_runs_though_stdin_stays_open() {
     for (kind, open) in KINDS {
-        let mut wire = open(Setup::stub("ids child\nspawn grandchild\nwait grandchild\ntouch started\nhang").script("grandchild", "ids grandchild\nhang"));
+        let mut wire = open(
+            Setup::stub("ids child\nspawn grandchild\nwait grandchild\ntouch started\nhang")
+                .script("grandchild", "ids grandchild\nhang"),
+        );
         wire.handshake();
         wire.call(1, "fz_plan");
         wait_for(&wire.setup.event("started"));
@@ -184,7 +189,8 @@ fn a_stderr_that_nobody_has_or_reads_changes_nothing() {
 
 #[test]
 fn a_last_line_without_a_newline_is_served_and_one_that_is_cut_off_is_a_parse_error() {
-    let (messages, status) = Setup::stub(OK).run("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n{\"jsonrpc\":\"2.0\",\"id\":2,");
+    let (messages, status) =
+        Setup::stub(OK).run("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n{\"jsonrpc\":\"2.0\",\"id\":2,");
     assert_eq!(messages.len(), 2);
     assert_eq!((&messages[1]["id"], &messages[1]["error"]["code"]), (&Value::Null, &json!(-32700)));
     assert_eq!(status.code(), Some(0));
@@ -206,8 +212,12 @@ fn a_server_that_waits_uses_no_processor_whatever_its_streams_are_like() {
         let before = busy(wire.pid());
         assert_eq!(wire.recv().expect("a heartbeat")["method"], "notifications/progress");
         let used = busy(wire.pid()) - before;
-        writeln!(std::io::stdout(), "two seconds beside a hanging child ({kind}) took {} ms of processor", used.as_millis())
-            .expect("stdout can be written");
+        writeln!(
+            std::io::stdout(),
+            "two seconds beside a hanging child ({kind}) took {} ms of processor",
+            used.as_millis()
+        )
+        .expect("stdout can be written");
         assert!(used < Duration::from_millis(500), "{used:?}");
         wire.signal(Signal::TERM);
         assert_eq!(wire.wait_exit().code(), Some(128 + 15));

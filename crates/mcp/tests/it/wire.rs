@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use wait_timeout::ChildExt;
 
-use crate::support::{DEADLINE, Setup};
+use crate::support::{DEADLINE, LEGACY, Setup, seen};
 
 /// A running server; killed when dropped.
 pub(crate) struct Wire {
@@ -100,6 +100,8 @@ impl Wire {
         loop {
             if let Some(at) = self.unread.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.unread.drain(..=at).collect();
+                // Which request an id belongs to is not kept here: the message is checked, not the kind of its result.
+                seen(String::from_utf8_lossy(&line).trim_end_matches('\n'), Some(LEGACY[0]), &|_| None);
                 return Some(serde_json::from_slice(&line).expect("each line is JSON"));
             }
             let stdout = self.stdout.as_mut().expect("stdout is held");
