@@ -2,8 +2,10 @@
 //! Every message goes straight down from here; calls run on threads of their own and post their outcome back.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
 use serde_json::value::RawValue;
@@ -29,6 +31,7 @@ pub(crate) fn run(config: Config, transport: Transport) -> u8 {
         calls: BTreeMap::new(),
         waiting: VecDeque::new(),
         batches: BTreeMap::new(),
+        idle: Vec::new(),
         next_key: 0,
         ending: false,
     };
@@ -50,6 +53,8 @@ struct Server {
     /// Those not started, in arrival order, each with what it will run.
     waiting: VecDeque<(Key, Job)>,
     batches: BTreeMap<Key, Batch>,
+    /// Threads without a call, at most as many as calls ran at once: starting one costs as much as a small reply.
+    idle: Vec<Sender<Work>>,
     next_key: Key,
     /// stdin has ended.
     ending: bool,
@@ -61,11 +66,27 @@ struct Call {
     ticket: Option<Ticket>,
     read_only: bool,
     /// `None` while it waits.
-    running: Option<Arc<Stop>>,
+    running: Option<Running>,
     accepted: Instant,
     /// Heartbeats that have passed.
     beats: u32,
     note: Option<String>,
+}
+
+/// A call with a thread at work on it.
+struct Running {
+    stop: Arc<Stop>,
+    worker: Sender<Work>,
+}
+
+/// All that a call's thread needs.
+struct Work {
+    key: Key,
+    id: Id,
+    revision: &'static Revision,
+    job: Job,
+    stop: Arc<Stop>,
+    wants_notes: bool,
 }
 
 /// The right to answer one request, once.
@@ -312,35 +333,48 @@ impl Server {
     }
 
     fn start(&mut self, key: Key, job: Job) {
+        let worker = match self.idle.pop().map_or_else(|| self.hire(), Ok) {
+            Ok(worker) => worker,
+            Err(error) => {
+                let why = format!("the system allows no further thread: {error}; nothing was run");
+                return self.fail(key, Failure::new(Code::Unavailable, why));
+            }
+        };
         let Some(call) = self.calls.get_mut(&key) else { return };
         let Some(ticket) = &call.ticket else { return };
         let stop = Arc::new(Stop::default());
-        call.running = Some(Arc::clone(&stop));
         let (id, revision, wants_notes) = (ticket.id.clone(), ticket.revision, ticket.progress.is_some());
+        // It fails only for a thread that is gone, and none goes before the server.
+        drop(worker.send(Work { key, id, revision, job, stop: Arc::clone(&stop), wants_notes }));
+        call.running = Some(Running { stop, worker });
+    }
+
+    fn hire(&self) -> io::Result<Sender<Work>> {
         let (config, mailbox) = (Arc::clone(&self.config), self.transport.mailbox());
-        let started = std::thread::Builder::new().name(format!("call {key}")).spawn(move || {
-            let note = |line| mailbox.note(key, line);
-            let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
-            // Encoded here, so that a large answer keeps nobody waiting.
-            let answer = || reply::call(revision, &id, &call::run(&config, &job, &stop, note));
-            mailbox.finished(key, catch_unwind(AssertUnwindSafe(answer)).ok());
-        });
-        if let Err(error) = started {
-            let failure = Failure::new(
-                Code::Unavailable,
-                format!("the system allows no further thread: {error}; nothing was run"),
-            );
-            let line = self
-                .calls
-                .get(&key)
-                .and_then(|call| call.ticket.as_ref())
-                .map(|ticket| reply::call(ticket.revision, &ticket.id, &failure.into()));
-            self.finish(key, line);
-        }
+        let (worker, work) = channel::<Work>();
+        std::thread::Builder::new().name("call".into()).spawn(move || {
+            for Work { key, id, revision, job, stop, wants_notes } in work {
+                let note = |line| mailbox.note(key, line);
+                let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
+                // Encoded here, so that a large answer keeps nobody waiting.
+                let answer = || reply::call(revision, &id, &call::run(&config, &job, &stop, note));
+                mailbox.finished(key, catch_unwind(AssertUnwindSafe(answer)).ok());
+            }
+        })?;
+        Ok(worker)
+    }
+
+    /// Answers a call that was not started.
+    fn fail(&mut self, key: Key, failure: Failure) {
+        let ticket = self.calls.get(&key).and_then(|call| call.ticket.as_ref());
+        let line = ticket.map(|ticket| reply::call(ticket.revision, &ticket.id, &failure.into()));
+        self.finish(key, line);
     }
 
     fn finish(&mut self, key: Key, line: Option<Vec<u8>>) {
-        let Some(ticket) = self.calls.remove(&key).and_then(|call| call.ticket) else { return };
+        let Some(call) = self.calls.remove(&key) else { return };
+        self.idle.extend(call.running.map(|running| running.worker));
+        let Some(ticket) = call.ticket else { return };
         let line = match line {
             Some(line) if line.len() <= self.room(ticket.batch) => line,
             Some(_) => reply::too_long(ticket.revision, &ticket.id),
@@ -356,8 +390,8 @@ impl Server {
         let found = self.calls.iter_mut().find(|(_, call)| call.ticket.as_ref().is_some_and(|ticket| ticket.id == id));
         let Some((&key, call)) = found else { return };
         let batch = call.ticket.take().and_then(|ticket| ticket.batch);
-        if let Some(stop) = &call.running {
-            stop.cancel();
+        if let Some(running) = &call.running {
+            running.stop.cancel();
         } else {
             self.calls.remove(&key);
             self.waiting.retain(|(waiting, _)| *waiting != key);
@@ -393,8 +427,8 @@ impl Server {
     fn shut_down(&mut self) {
         self.waiting.clear();
         self.calls.retain(|_, call| match &call.running {
-            Some(stop) => {
-                stop.shut_down();
+            Some(running) => {
+                running.stop.shut_down();
                 call.ticket = None;
                 true
             }
