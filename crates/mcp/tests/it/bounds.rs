@@ -176,7 +176,7 @@ mod memory {
         grew(server.pid(), before, 4 * MIB, "200 MB on stderr");
     }
 
-    const ASKED: u64 = 4_000;
+    const ASKED: u64 = 1_000;
 
     /// Whether a process did nothing for a while, though it has something to do.
     fn stands_still(pid: u32) -> bool {
@@ -187,7 +187,9 @@ mod memory {
 
     #[test]
     fn a_client_that_does_not_read_is_read_no_further_and_can_still_stop_the_server() {
-        let ask = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"}).to_string() + "\n";
+        // Long, so that the pipes on the way hold few of them.
+        let padding = "x".repeat(1_000);
+        let ask = |id: u64| format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "x": padding}));
         for drains in [true, false] {
             let mut wire = Wire::pipes(Setup::stub(OK));
             wire.handshake();

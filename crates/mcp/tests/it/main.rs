@@ -39,6 +39,7 @@ mod soak;
 mod streams;
 mod support;
 mod transcripts;
+mod traps;
 mod versions;
 #[cfg(unix)]
 mod wire;

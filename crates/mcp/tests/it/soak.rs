@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Instant;
 
+use cratefield_mcp::config::MAX_READERS;
 use serde_json::json;
 
 use crate::proc::{descriptors, memory, peak, threads};
@@ -160,6 +161,18 @@ impl Soak {
         }
     }
 
+    /// Waits until nothing runs: a writer starts only then, and holds nothing any more when it is answered.
+    #[track_caller]
+    fn settle(&mut self) {
+        self.next += 1;
+        let params = json!({"name": "fz_add", "arguments": {"module": "m"}});
+        self.wire.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": "tools/call", "params": params}));
+        self.open.insert(self.next, false);
+        while !self.open.is_empty() {
+            self.take();
+        }
+    }
+
     /// Where everything open is endless, only a cancellation brings the next message.
     #[track_caller]
     fn take_or_cancel(&mut self) {
@@ -194,13 +207,12 @@ fn thousands_of_calls_with_random_cancellations_leave_nothing_behind() {
         cancelled: 0,
     };
     let pid = soak.wire.pid();
-    let idle = threads(pid);
     // What is opened and allocated once is there by then.
     soak.run(calls / 5);
-    settle(pid, idle);
+    soak.settle();
     let before = (descriptors(pid), memory(pid));
     soak.run(calls - calls / 5);
-    settle(pid, idle);
+    soak.settle();
     let after = (descriptors(pid), memory(pid));
 
     let pids = std::fs::read_to_string(soak.wire.setup.event("pids")).expect("children ran");
@@ -212,23 +224,20 @@ fn thousands_of_calls_with_random_cancellations_leave_nothing_behind() {
     writeln!(report, "  {answered} answered, {cancelled} cancelled in {:.1} s", begun.elapsed().as_secs_f64())
         .expect("a string can be written");
     writeln!(report, "  processes started {processes}, left 0").expect("a string can be written");
-    writeln!(report, "  descriptors {} before, {} after", before.0, after.0).expect("a string can be written");
+    let (threads, most_threads) = (threads(pid), 2 + u64::try_from(MAX_READERS).expect("a number"));
+    writeln!(report, "  descriptors {} before, {} after, threads {threads}", before.0, after.0)
+        .expect("a string can be written");
     let [before_kib, after_kib, most_kib] = [before.1, after.1, peak(pid)].map(|bytes| bytes / 1024);
     writeln!(report, "  memory {before_kib} KiB before, {after_kib} KiB after, {most_kib} KiB at most")
         .expect("a string can be written");
     say(&report);
     assert_eq!(before.0, after.0, "descriptors");
+    assert!(threads <= most_threads, "{threads} threads");
     assert!(after.1 < before.1 + 8 * 1024 * 1024, "the memory grows");
 
     soak.wire.close_stdin();
     assert!(soak.wire.rest().is_empty());
     assert_eq!(soak.wire.wait_exit().code(), Some(0));
-}
-
-/// Waits until no call's thread is left, and with it what it held.
-#[track_caller]
-fn settle(pid: u32, idle: u64) {
-    wait_until("every thread of a call is gone", || threads(pid) == idle);
 }
 
 /// Whether a number is still that of a process of this test: the kernel gives numbers again.
