@@ -8,6 +8,7 @@ rec {
     ../Cargo.lock
     ../Cargo.toml
     ../crates/mcp/Cargo.toml
+    ../crates/mcp/benches
     ../crates/mcp/src
     ../crates/stub/Cargo.toml
     ../crates/stub/src
