@@ -2,7 +2,7 @@
 #
 # Plain lists, so that scripts/check-flake can hold them against what the sources read without having Nixpkgs.
 rec {
-  # What cargo compiles `fz-mcp` and `fz` from.
+  # What cargo needs to compile `fz-mcp` and `fz`: their sources, and every target that a manifest names.
   programs = [
     ../.cargo
     ../Cargo.lock
