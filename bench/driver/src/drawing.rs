@@ -13,15 +13,16 @@ const COLOURS: [(&str, &str); 4] =
 pub fn draw(rows: &[(String, Vec<(&'static str, f64)>)]) -> String {
     let most = rows.iter().flat_map(|(_, ratios)| ratios).map(|(_, ratio)| *ratio).fold(10.0, f64::max);
     let decades = most.log10().ceil();
+    // Noise can put a server ahead of the floor.
     let x = |ratio: f64| LEFT + (RIGHT - LEFT) * ratio.max(0.9).log10() / decades;
     let bottom = TOP + STEP * rows.len() as f64;
     let height = bottom + 32.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 {height}\" width=\"720\" height=\"{height}\" role=\"img\">\n\
          <title>Time of a request, as a multiple of the same work without a wrapper</title>\n\
-         <style>text{{font:13px system-ui,sans-serif;fill:#3d444d}}.s{{fill:#656d76}}line{{stroke:#8b949e;stroke-opacity:.45}}\
-         @media(prefers-color-scheme:dark){{text{{fill:#d1d7e0}}.s{{fill:#9198a1}}}}</style>\n\
-         <text class=\"s\" x=\"8\" y=\"20\">time, as a multiple of the same work without a wrapper (less is better)</text>\n"
+         <style>text{{font:13px system-ui,sans-serif;fill:#6e7681}}line{{stroke:#8b949e;stroke-opacity:.45}}\
+         @media(prefers-color-scheme:light){{text{{fill:#3d444d}}}}@media(prefers-color-scheme:dark){{text{{fill:#d1d7e0}}}}</style>\n\
+         <text x=\"8\" y=\"20\">time, as a multiple of the same work without a wrapper (less is better)</text>\n"
     );
     let mut legend = LEFT;
     for (name, colour) in COLOURS {
@@ -38,7 +39,7 @@ pub fn draw(rows: &[(String, Vec<(&'static str, f64)>)]) -> String {
         let _ = writeln!(
             svg,
             "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>\
-             <text class=\"s\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{mark}</text>",
+             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{mark}</text>",
             bottom + 18.0
         );
         mark *= 10.0;

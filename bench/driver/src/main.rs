@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use figures::Figures;
 use rustix::thread::CpuSet;
+use serde_json::Value;
 use server::{CODES, DOCTOR, LIST, PING, PLAN, Recipe, Request, Server, VERIFY};
 
 pub const FLOOR: &str = "floor";
@@ -36,8 +37,8 @@ struct Options {
     scratch: PathBuf,
     node: PathBuf,
     python: PathBuf,
-    /// Where the SVG goes, if anywhere else than among the other results.
-    svg: Option<PathBuf>,
+    /// Whether the table and the drawing go into docs/, too.
+    write: bool,
 }
 
 fn options() -> Result<Options> {
@@ -51,7 +52,7 @@ fn options() -> Result<Options> {
         scratch: need("scratch")?,
         node: need("node")?,
         python: need("python")?,
-        svg: get("svg").map(PathBuf::from),
+        write: get("write") == Some("docs"),
     })
 }
 
@@ -84,6 +85,7 @@ fn main() -> Result<()> {
     rustix::thread::sched_setaffinity(None, &every)?;
     let mut real = start(&bench, &bench.fz, &bench.venture)?;
     let mut trivial = start(&bench, &bench.trivial, &bench.data)?;
+    bench.compare_answers(&mut real)?;
     bench.warm_up(&mut real, &mut trivial, &mut pinned, &mut floor)?;
 
     for round in 0..options.rounds {
@@ -100,7 +102,8 @@ fn main() -> Result<()> {
     eprintln!();
     drop((real, trivial, pinned, floor));
     let memory = bench.memory()?;
-    report::write(&bench.figures, &memory, &options.scratch, options.rounds, options.svg.as_deref())
+    let docs = options.write.then(|| options.root.join("docs"));
+    report::write(&bench.figures, &memory, &options.scratch, options.rounds, docs.as_deref())
 }
 
 /// What memory was seen of one server, KiB, and the bytes of its binary.
@@ -147,12 +150,8 @@ impl Bench {
     fn write_data(&self) -> Result<()> {
         let mut server = self.recipes[0].start(&self.venture, &self.fz)?;
         for (request, result, tail) in [(&LIST, "tools.json", "list.tail"), (&CODES, "codes.json", "codes.tail")] {
-            server.send(request, 1)?;
-            let line = std::str::from_utf8(server.read()?)?.trim_end();
-            let at = line.find(",\"result\":").ok_or("a reply without a result")?;
-            fs::write(self.data.join(tail), format!("{}\n", &line[at..]))?;
-            let reply: serde_json::Value = serde_json::from_str(line)?;
-            let reply = &reply["result"];
+            let reply = server.result(request)?;
+            fs::write(self.data.join(tail), format!(",\"result\":{reply}}}\n"))?;
             let text = reply["content"][0]["text"].as_str().map_or_else(|| reply.to_string(), str::to_owned);
             fs::write(self.data.join(result), text)?;
         }
@@ -174,6 +173,26 @@ impl Bench {
         }
         text += "]}\n";
         Ok(fs::write(self.data.join("object"), text)?)
+    }
+
+    /// All must do the same work: list the same tools, and answer with what fz printed and with the catalogue.
+    fn compare_answers(&self, real: &mut [Server]) -> Result<()> {
+        let plan = fs::read_to_string(self.data.join("envelope"))?;
+        let codes = fs::read_to_string(self.data.join("codes.json"))?;
+        let tools: Value = serde_json::from_str(&fs::read_to_string(self.data.join("tools.json"))?)?;
+        for (server, recipe) in real.iter_mut().zip(&self.recipes) {
+            for (request, text) in [(&PLAN, &*plan), (&CODES, &*codes)] {
+                let result = server.result(request)?;
+                let structured: Value = serde_json::from_str(text)?;
+                if result["content"][0]["text"] != text.trim_end() || result["structuredContent"] != structured {
+                    return Err(format!("{} answers with something else than {text}", recipe.name).into());
+                }
+            }
+            if server.result(&LIST)?["tools"] != tools["tools"] {
+                return Err(format!("{} lists other tools", recipe.name).into());
+            }
+        }
+        Ok(())
     }
 
     fn command(&self, fz: &Path, cwd: &Path, verb: &str) -> Command {

@@ -9,6 +9,10 @@ use serde_json::{Value, json};
 use crate::figures::Figures;
 use crate::{FLIGHTS, FLOOR, FZ_MCP, Memory, PEERS, Result, SIZES};
 
+/// What the table stands between in docs/performance.md.
+const BEGIN: &str = "<!-- the table of bench/run -->";
+const END: &str = "<!-- its end -->";
+
 /// KiB over 2,000 calls that are no growth: the allocator's own ups and downs.
 const GROWTH: f64 = 64.0;
 
@@ -89,15 +93,20 @@ impl Row {
     }
 }
 
-pub fn write(figures: &Figures, memory: &[Memory], out: &Path, rounds: usize, svg: Option<&Path>) -> Result<()> {
+pub fn write(figures: &Figures, memory: &[Memory], out: &Path, rounds: usize, docs: Option<&Path>) -> Result<()> {
     let table = table(figures, memory);
     println!("{table}");
     fs::write(out.join("results.md"), &table)?;
     fs::write(out.join("results.json"), format!("{:#}\n", data(figures, memory, rounds)))?;
     let drawing = crate::drawing::draw(&points(figures));
     fs::write(out.join("performance.svg"), &drawing)?;
-    if let Some(place) = svg {
-        fs::write(place, &drawing)?;
+    if let Some(docs) = docs {
+        fs::write(docs.join("performance.svg"), &drawing)?;
+        let page = docs.join("performance.md");
+        let text = fs::read_to_string(&page)?;
+        let (head, rest) = text.split_once(BEGIN).ok_or("the page has no place for the table")?;
+        let (_, tail) = rest.split_once(END).ok_or("the page has no end of the table")?;
+        fs::write(page, format!("{head}{BEGIN}\n\n{table}\n{END}{tail}"))?;
     }
     Ok(())
 }

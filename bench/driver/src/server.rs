@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// Words that start a server over a given directory and program.
 #[derive(Clone)]
 pub struct Recipe {
@@ -114,6 +116,13 @@ impl Server {
             return Err(io::Error::other(format!("no result: {head}")));
         }
         Ok(&self.line)
+    }
+
+    /// The result of one request.
+    pub fn result(&mut self, request: &Request) -> io::Result<Value> {
+        self.send(request, 1)?;
+        let mut reply: Value = serde_json::from_slice(self.read()?)?;
+        Ok(reply["result"].take())
     }
 
     fn messages(&mut self, request: &Request, count: usize) -> Vec<u8> {
