@@ -52,29 +52,56 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
 }
 
-/// Each pattern, and which of its groups is the secret; the rest of a match stays.
-static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    [
-        // Authorization headers, and their schemes alone.
-        r#"(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate)\s+)?(?<secret>[^\s"',;]+)"#,
-        r"(?i)\b(?:bearer|basic)\s+(?<secret>[A-Za-z0-9._~+/=-]{8,})",
-        // A name that says secret, then a value: key=..., "api_key": "...", --token ....
-        r#"(?i)(?:pass(?:word|wd|phrase)?|secret|token|credentials?|(?:api|access|auth|private|secret|signing|encryption|webhook|account|service|client)[_-]?key|(?:^|[^A-Za-z0-9])key)(?:[_-]?[A-Za-z0-9]+)?["']?\s*(?:=|:)\s*(?<secret>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s"',;&}\])]+)"#,
-        r"(?i)--(?:[a-z-]*(?:password|secret|token|api-key|key))\s+(?<secret>[^\s-]\S*)",
-        // user:password@ in a URL.
-        r"\b[A-Za-z][A-Za-z0-9+.-]*://(?<secret>[^\s/?#@]+)@",
-        // Well-known prefixes, at a word's start and with 16 characters behind them.
-        r"\b(?<secret>(?:sk|pk|rk)[_-](?:live|test|proj|ant)?[_-]?[A-Za-z0-9_-]{16,}|(?:ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[abeoprs]|npm|pypi|whsec|shpat|hf|dop_v1|sq0[a-z]{3})[_-][A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16,}|AIza[A-Za-z0-9_-]{16,}|ya29\.[A-Za-z0-9_-]{16,}|SG\.[A-Za-z0-9_.-]{16,}|eyJ[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2})",
-        r"(?<secret>-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?)",
-    ]
-    .into_iter()
-    .filter_map(|pattern| Regex::new(pattern).ok())
-    .collect()
-});
+/// What a credential looks like. `hints` are in every text that can match, in lower case: without one the pattern is
+/// not even built, which start-up and most excerpts are spared. The group `secret` is masked, the rest of a match stays.
+struct Pattern {
+    hints: &'static [&'static str],
+    regex: LazyLock<Option<Regex>>,
+}
+
+macro_rules! pattern {
+    ($hints:expr, $regex:expr) => {
+        Pattern { hints: &$hints, regex: LazyLock::new(|| Regex::new($regex).ok()) }
+    };
+}
+
+static PATTERNS: [Pattern; 7] = [
+    // Authorization headers, and their schemes alone.
+    pattern!(
+        ["authorization"],
+        r#"(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate)\s+)?(?<secret>[^\s"',;]+)"#
+    ),
+    pattern!(["bearer", "basic"], r"(?i)\b(?:bearer|basic)\s+(?<secret>[A-Za-z0-9._~+/=-]{8,})"),
+    // A name that says secret, then a value: key=..., "api_key": "...", --token ....
+    pattern!(
+        ["pass", "secret", "token", "credential", "key"],
+        r#"(?i)(?:pass(?:word|wd|phrase)?|secret|token|credentials?|(?:api|access|auth|private|secret|signing|encryption|webhook|account|service|client)[_-]?key|(?:^|[^A-Za-z0-9])key)(?:[_-]?[A-Za-z0-9]+)?["']?\s*(?:=|:)\s*(?<secret>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s"',;&}\])]+)"#
+    ),
+    pattern!(
+        ["password", "secret", "token", "key"],
+        r"(?i)--(?:[a-z-]*(?:password|secret|token|api-key|key))\s+(?<secret>[^\s-]\S*)"
+    ),
+    // user:password@ in a URL.
+    pattern!(["://"], r"\b[A-Za-z][A-Za-z0-9+.-]*://(?<secret>[^\s/?#@]+)@"),
+    // Well-known prefixes, at a word's start and with 16 characters behind them.
+    pattern!(
+        [
+            "sk_", "sk-", "pk_", "pk-", "rk_", "rk-", "gh", "glpat", "xox", "npm", "pypi", "whsec", "shpat", "hf",
+            "dop_v1", "sq0", "akia", "asia", "aiza", "ya29", "sg.", "eyj"
+        ],
+        r"\b(?<secret>(?:sk|pk|rk)[_-](?:live|test|proj|ant)?[_-]?[A-Za-z0-9_-]{16,}|(?:ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[abeoprs]|npm|pypi|whsec|shpat|hf|dop_v1|sq0[a-z]{3})[_-][A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16,}|AIza[A-Za-z0-9_-]{16,}|ya29\.[A-Za-z0-9_-]{16,}|SG\.[A-Za-z0-9_.-]{16,}|eyJ[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2})"
+    ),
+    pattern!(
+        ["private key"],
+        r"(?<secret>-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?)"
+    ),
+];
 
 fn mask(mut text: String) -> String {
-    for pattern in PATTERNS.iter() {
-        if let std::borrow::Cow::Owned(masked) = pattern.replace_all(&text, hide) {
+    let lower = text.to_ascii_lowercase();
+    let may_match = |pattern: &&Pattern| pattern.hints.iter().any(|hint| lower.contains(hint));
+    for regex in PATTERNS.iter().filter(may_match).filter_map(|pattern| pattern.regex.as_ref()) {
+        if let std::borrow::Cow::Owned(masked) = regex.replace_all(&text, hide) {
             text = masked;
         }
     }
@@ -93,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_pattern_is_a_pattern() {
-        assert_eq!(PATTERNS.len(), 7);
+        assert!(PATTERNS.iter().all(|pattern| pattern.regex.is_some()));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! Source: the pages on lifecycle, tools and progress of each revision of the Model Context Protocol.
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use crate::codes::{self, Code};
 use crate::config::MAX_REPLY;
@@ -77,44 +77,56 @@ pub(crate) fn initialize(revision: &Revision) -> impl Serialize {
 
 /// The result of `server/discover`.
 pub(crate) fn discover(revision: &'static Revision) -> impl Serialize {
-    struct Discovered(&'static Revision);
-    impl Serialize for Discovered {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            let mut map = serializer.serialize_map(None)?;
-            map.serialize_entry("supportedVersions", &revision::stateless_names())?;
-            map.serialize_entry("capabilities", &CAPABILITIES)?;
-            map.serialize_entry("instructions", INSTRUCTIONS)?;
-            close(&mut map, self.0, Holds::ForAll)?;
-            map.end()
-        }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Discovered {
+        supported_versions: Vec<&'static str>,
+        capabilities: Capabilities,
+        instructions: &'static str,
+        #[serde(flatten)]
+        stateless: Option<Stateless>,
     }
-    Discovered(revision)
-}
-
-/// How long a result may be kept, and for whom.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
-    /// An hour, for every client.
-    ForAll,
-    Once,
+    Discovered {
+        supported_versions: revision::stateless_names(),
+        capabilities: CAPABILITIES,
+        instructions: INSTRUCTIONS,
+        stateless: Stateless::of(revision, Some(HOUR)),
+    }
 }
 
 /// What a stateless revision adds to every result.
-fn close<M: SerializeMap>(map: &mut M, revision: &Revision, holds: Holds) -> Result<(), M::Error> {
-    #[derive(Serialize)]
-    struct Meta {
-        #[serde(rename = "io.modelcontextprotocol/serverInfo")]
-        server_info: Implementation,
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Stateless {
+    result_type: &'static str,
+    #[serde(flatten)]
+    holds: Option<Holds>,
+    #[serde(rename = "_meta")]
+    meta: Meta,
+}
+
+/// How long a result may be kept, and for whom.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Holds {
+    ttl_ms: u32,
+    cache_scope: &'static str,
+}
+
+#[derive(Serialize)]
+struct Meta {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+    server_info: Implementation,
+}
+
+/// For what is the same for every client as long as the server runs.
+const HOUR: Holds = Holds { ttl_ms: 3_600_000, cache_scope: "public" };
+
+impl Stateless {
+    fn of(revision: &Revision, holds: Option<Holds>) -> Option<Self> {
+        let meta = Meta { server_info: server_info(revision) };
+        revision.stateless.then_some(Self { result_type: "complete", holds, meta })
     }
-    if !revision.stateless {
-        return Ok(());
-    }
-    map.serialize_entry("resultType", "complete")?;
-    if holds == Holds::ForAll {
-        map.serialize_entry("ttlMs", &3_600_000)?;
-        map.serialize_entry("cacheScope", "public")?;
-    }
-    map.serialize_entry("_meta", &Meta { server_info: server_info(revision) })
 }
 
 /// The results that never change, each encoded once per revision.
@@ -127,14 +139,15 @@ pub(crate) struct Constants {
 impl Constants {
     /// The result of `tools/list`.
     pub(crate) fn list(&mut self, revision: &'static Revision) -> &[u8] {
-        once(&mut self.lists, revision, |revision| rpc::encode(&List { revision }))
+        once(&mut self.lists, revision, list)
     }
 
     /// The result of a call of the catalogue.
     pub(crate) fn catalogue(&mut self, revision: &'static Revision) -> &[u8] {
         once(&mut self.catalogues, revision, |revision| {
-            let envelope = Envelope::trusted(codes::catalogue(), false);
-            rpc::encode(&Called { revision, envelope: &envelope })
+            let mut result = Vec::new();
+            called(&mut result, revision, &Envelope::trusted(codes::catalogue(), false));
+            result
         })
     }
 }
@@ -151,87 +164,76 @@ fn once<'c>(
     known.get(index).map_or(&[], |(_, result)| result)
 }
 
-struct List {
-    revision: &'static Revision,
-}
-
-impl Serialize for List {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let tools: Vec<_> = TABLE.iter().map(|tool| Listed { tool, revision: self.revision }).collect();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("tools", &tools)?;
-        close(&mut map, self.revision, Holds::ForAll)?;
-        map.end()
+fn list(revision: &'static Revision) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct List {
+        tools: Vec<Listed>,
+        #[serde(flatten)]
+        stateless: Option<Stateless>,
     }
+    let tools = TABLE.iter().map(|tool| listed(tool, revision)).collect();
+    rpc::encode(&List { tools, stateless: Stateless::of(revision, Some(HOUR)) })
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Listed {
-    tool: &'static Tool,
-    revision: &'static Revision,
+    name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'static str>,
+    description: &'static str,
+    input_schema: InputSchema,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<Value>,
 }
 
-impl Serialize for Listed {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { tool, revision } = self;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("name", tool.name)?;
-        if revision.structured {
-            map.serialize_entry("title", tool.title)?;
-        }
-        map.serialize_entry("description", tool.description)?;
-        map.serialize_entry("inputSchema", &InputSchema(tool.params))?;
-        if revision.structured {
-            map.serialize_entry("outputSchema", &output_schema())?;
-        }
-        if revision.annotations {
-            map.serialize_entry(
-                "annotations",
-                &serde_json::json!({
-                    "title": tool.title,
-                    "readOnlyHint": tool.hints.read_only,
-                    "destructiveHint": tool.hints.destructive,
-                    "idempotentHint": tool.hints.idempotent,
-                    "openWorldHint": false,
-                }),
-            )?;
-        }
-        map.end()
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InputSchema {
+    r#type: &'static str,
+    properties: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    required: Vec<&'static str>,
+    additional_properties: bool,
+}
+
+fn listed(tool: &'static Tool, revision: &'static Revision) -> Listed {
+    let hints = tool.hints;
+    let annotations = json!({
+        "title": tool.title,
+        "readOnlyHint": hints.read_only,
+        "destructiveHint": hints.destructive,
+        "idempotentHint": hints.idempotent,
+        "openWorldHint": false,
+    });
+    Listed {
+        name: tool.name,
+        title: revision.structured.then_some(tool.title),
+        description: tool.description,
+        input_schema: input_schema(tool.params),
+        output_schema: revision.structured.then(output_schema),
+        annotations: revision.annotations.then_some(annotations),
     }
 }
 
-struct InputSchema(&'static [Param]);
-
-impl Serialize for InputSchema {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Property {
-            r#type: &'static str,
-            description: &'static str,
-        }
-        let properties: serde_json::Map<_, _> = self
-            .0
-            .iter()
-            .map(|param| {
-                let kind = if param.kind == Kind::Switch { "boolean" } else { "string" };
-                let property = Property { r#type: kind, description: param.description };
-                (param.name.to_owned(), serde_json::to_value(property).unwrap_or_default())
-            })
-            .collect();
-        let required: Vec<_> = self.0.iter().filter(|param| param.required).map(|param| param.name).collect();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "object")?;
-        map.serialize_entry("properties", &properties)?;
-        if !required.is_empty() {
-            map.serialize_entry("required", &required)?;
-        }
-        map.serialize_entry("additionalProperties", &false)?;
-        map.end()
+fn input_schema(params: &'static [Param]) -> InputSchema {
+    let property = |param: &Param| {
+        let kind = if param.kind == Kind::Switch { "boolean" } else { "string" };
+        (param.name.to_owned(), json!({"type": kind, "description": param.description}))
+    };
+    InputSchema {
+        r#type: "object",
+        properties: params.iter().map(property).collect(),
+        required: params.iter().filter(|param| param.required).map(|param| param.name).collect(),
+        additional_properties: false,
     }
 }
 
 /// What every result is, refusals included. Open beyond the three members: the envelope only grows.
-fn output_schema() -> serde_json::Value {
-    serde_json::json!({
+fn output_schema() -> Value {
+    json!({
         "type": "object",
         "properties": {
             "schema": {"type": "integer"},
@@ -249,35 +251,33 @@ fn output_schema() -> serde_json::Value {
     })
 }
 
-struct Called<'a> {
-    revision: &'static Revision,
-    envelope: &'a Envelope,
-}
-
-impl Serialize for Called<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Text<'a> {
-            r#type: &'static str,
-            text: &'a str,
-        }
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("content", &[Text { r#type: "text", text: self.envelope.text() }])?;
-        if self.revision.structured {
-            let object: &RawValue = serde_json::from_str(self.envelope.object()).map_err(serde::ser::Error::custom)?;
-            map.serialize_entry("structuredContent", object)?;
-        }
-        map.serialize_entry("isError", &self.envelope.failed())?;
-        close(&mut map, self.revision, Holds::Once)?;
-        map.end()
-    }
-}
-
 /// The line that answers a call.
 pub(crate) fn call(revision: &'static Revision, id: &Id, envelope: &Envelope) -> Vec<u8> {
     // The object twice, one of them with its quotes escaped.
     let size = envelope.text().len() * 9 / 4 + 512;
-    rpc::success_of_size(id, &Called { revision, envelope }, size)
+    rpc::success_with(id, size, |line| called(line, revision, envelope))
+}
+
+/// Writes the result of a call. By hand, since the envelope can be megabytes and was judged already: it is copied, not
+/// parsed once more.
+fn called(line: &mut Vec<u8>, revision: &Revision, envelope: &Envelope) {
+    line.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+    rpc::push_string(line, envelope.text());
+    line.extend_from_slice(b"}]");
+    if revision.structured {
+        line.extend_from_slice(br#","structuredContent":"#);
+        rpc::push_json(line, envelope.object());
+    }
+    let failed = if envelope.failed() { "true" } else { "false" };
+    line.extend_from_slice(br#","isError":"#);
+    line.extend_from_slice(failed.as_bytes());
+    if let Some(stateless) = Stateless::of(revision, None) {
+        // The members of one more object, without its opening brace.
+        line.push(b',');
+        line.extend_from_slice(rpc::encode(&stateless).get(1..).unwrap_or_default());
+    } else {
+        line.push(b'}');
+    }
 }
 
 /// The line that stands for an answer which the client could not read.

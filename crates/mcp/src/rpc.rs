@@ -252,20 +252,18 @@ fn not_json(error: serde_json::Error) -> Rejected {
 
 /// The line that answers a request.
 pub(crate) fn success(id: &Id, result: &impl Serialize) -> Vec<u8> {
-    success_of_size(id, result, 256)
-}
-
-/// The same, for a result that takes about so many bytes.
-pub(crate) fn success_of_size(id: &Id, result: &impl Serialize, size: usize) -> Vec<u8> {
-    let mut line = answer(Some(id), "result", size);
-    encode_into(&mut line, result);
-    close(line)
+    success_with(id, 256, |line| encode_into(line, result))
 }
 
 /// The same, for a result that was encoded before.
 pub(crate) fn success_encoded(id: &Id, result: &[u8]) -> Vec<u8> {
-    let mut line = answer(Some(id), "result", result.len());
-    line.extend_from_slice(result);
+    success_with(id, result.len(), |line| line.extend_from_slice(result))
+}
+
+/// The same, for a result that `write` writes as one line and that takes about `size` bytes.
+pub(crate) fn success_with(id: &Id, size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut line = answer(Some(id), "result", size);
+    write(&mut line);
     close(line)
 }
 
@@ -319,39 +317,75 @@ fn encode_into(line: &mut Vec<u8>, value: &impl Serialize) {
     }
 }
 
-/// Keeps a value on one line for every reader: line breaks between tokens of embedded JSON become spaces, and the two
-/// Unicode separators that some readers split on are escaped.
-struct OneLine;
-
-impl serde_json::ser::Formatter for OneLine {
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        one_line(writer, fragment.as_bytes())
+/// Writes text as a JSON string.
+pub(crate) fn push_string(line: &mut Vec<u8>, text: &str) {
+    line.push(b'"');
+    let mut bytes = text.as_bytes();
+    while let [first, rest @ ..] = bytes {
+        bytes = rest;
+        match first {
+            b'"' | b'\\' => line.extend_from_slice(&[b'\\', *first]),
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' => line.extend_from_slice(b"\\r"),
+            b'\t' => line.extend_from_slice(b"\\t"),
+            0x00..=0x1F => line.extend_from_slice(format!("\\u{first:04x}").as_bytes()),
+            0xE2 if let Some((escape, rest)) = separator(rest) => {
+                line.extend_from_slice(escape);
+                bytes = rest;
+            }
+            plain => line.push(*plain),
+        }
     }
-
-    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        one_line(writer, fragment.as_bytes())
-    }
+    line.push(b'"');
 }
 
-fn one_line<W: ?Sized + io::Write>(writer: &mut W, mut rest: &[u8]) -> io::Result<()> {
+/// Writes JSON as it stands, but on one line: line breaks between its tokens become spaces, and the two Unicode
+/// separators that some readers split on are escaped.
+pub(crate) fn push_json(line: &mut Vec<u8>, json: &str) {
+    let mut rest = json.as_bytes();
     let mut from = 0;
     while let Some(at) = rest.get(from..).and_then(|tail| memchr::memchr3(b'\n', b'\r', 0xE2, tail)) {
         let (before, found) = rest.split_at(from + at);
-        let (length, replacement): (usize, &[u8]) = match found {
-            [b'\n' | b'\r', ..] => (1, b" "),
-            [0xE2, 0x80, 0xA8, ..] => (3, b"\\u2028"),
-            [0xE2, 0x80, 0xA9, ..] => (3, b"\\u2029"),
+        let (replacement, after) = match found {
+            [b'\n' | b'\r', after @ ..] => (&b" "[..], after),
+            [_, after @ ..] if let Some(separator) = separator(after) => separator,
             _ => {
                 from += at + 1;
                 continue;
             }
         };
-        writer.write_all(before)?;
-        writer.write_all(replacement)?;
-        rest = found.get(length..).unwrap_or_default();
-        from = 0;
+        line.extend_from_slice(before);
+        line.extend_from_slice(replacement);
+        (rest, from) = (after, 0);
     }
-    writer.write_all(rest)
+    line.extend_from_slice(rest);
+}
+
+/// The escape of a Unicode line or paragraph separator, from its second byte on, and what follows it.
+fn separator(after_e2: &[u8]) -> Option<(&'static [u8], &[u8])> {
+    match after_e2 {
+        [0x80, 0xA8, rest @ ..] => Some((b"\\u2028", rest)),
+        [0x80, 0xA9, rest @ ..] => Some((b"\\u2029", rest)),
+        _ => None,
+    }
+}
+
+/// Keeps what serde writes on one line.
+struct OneLine;
+
+impl serde_json::ser::Formatter for OneLine {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        self.write_raw_fragment(writer, fragment)
+    }
+
+    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        if memchr::memchr3(b'\n', b'\r', 0xE2, fragment.as_bytes()).is_none() {
+            return writer.write_all(fragment.as_bytes());
+        }
+        let mut line = Vec::with_capacity(fragment.len() + 16);
+        push_json(&mut line, fragment);
+        writer.write_all(&line)
+    }
 }
 
 /// The line of a batch: the lines of its replies as one array.
@@ -450,6 +484,18 @@ mod tests {
             assert!(matches!(parse(line.as_bytes()), Ok(Incoming::Response)), "{line}");
         }
         assert!(matches!(parse(br#"{"jsonrpc":"2.0","method":"\u0078"}"#), Ok(Incoming::Notification { .. })));
+    }
+
+    #[test]
+    fn a_string_written_by_hand_is_what_serde_reads_back() {
+        let text = (0..=0x20)
+            .map(char::from)
+            .chain("\"\\/é—\u{2027}\u{2028}\u{2029}\u{202a}\u{7f}𝄞".chars())
+            .collect::<String>();
+        let mut line = Vec::new();
+        push_string(&mut line, &text);
+        assert_eq!(serde_json::from_slice::<String>(&line).unwrap(), text);
+        assert!(!line.windows(3).any(|bytes| matches!(bytes, [0xE2, 0x80, 0xA8 | 0xA9])) && !line.contains(&b'\n'));
     }
 
     #[test]

@@ -156,11 +156,11 @@ impl Transport {
 
     /// Polls once and does what became possible. Says whether the deadline has passed.
     fn wait(&mut self, deadline: Option<Instant>) -> bool {
-        let now = Instant::now();
-        if deadline.is_some_and(|deadline| deadline <= now) {
+        let patience = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if patience.is_some_and(|patience| patience.is_zero()) {
             return true;
         }
-        let timeout = deadline.and_then(|deadline| Timespec::try_from(deadline - now).ok());
+        let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let reads = matches!(self.input, Input::Open) && !self.is_congested();
         let writes = if self.is_flushed() { PollFlags::empty() } else { PollFlags::OUT };
         // Errors and hang-ups of stdout are reported whether asked for or not: a lost client is noticed while idle.
