@@ -1,9 +1,11 @@
 //! Ten ways a child can go wrong, crossed with six ways a call can end. Prints the table also when all is well.
 
-use std::io::Write;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -218,39 +220,40 @@ fn judge(answer: &Value, expect: Expect) {
 fn faults_crossed_with_endings_leave_no_process_and_no_request_open() {
     let faults = faults();
     let cells = faults.len() * ENDINGS.len();
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(vec![None; cells]));
+    let (next, (played, outcomes)) = (AtomicUsize::new(0), channel());
     std::thread::scope(|scope| {
         for _ in 0..12 {
-            scope.spawn(|| {
+            let (next, played, faults) = (&next, played.clone(), &faults);
+            scope.spawn(move || {
                 loop {
                     let cell = next.fetch_add(1, Ordering::Relaxed);
                     if cell >= cells {
                         break;
                     }
                     let (fault, (ending, _)) = (&faults[cell / ENDINGS.len()], ENDINGS[cell % ENDINGS.len()]);
-                    let played = catch_unwind(AssertUnwindSafe(|| play(fault, ending)));
-                    done.lock().expect("no cell panics here")[cell] = Some(played.ok());
+                    let outcome = catch_unwind(AssertUnwindSafe(|| play(fault, ending)));
+                    played.send((cell, outcome.ok())).expect("the outcomes are awaited");
                 }
             });
         }
     });
+    drop(played);
+    let done: BTreeMap<usize, Option<Duration>> = outcomes.into_iter().collect();
 
-    let done = done.into_inner().expect("no cell panics here");
     let mut table = format!("\n{:<24}", "seconds to the end");
     for (_, name) in ENDINGS {
-        table += &format!("{name:>13}");
+        write!(table, "{name:>13}").expect("a string can be written");
     }
-    for (fault, row) in faults.iter().zip(done.chunks(ENDINGS.len())) {
-        table += &format!("\n{:<24}", fault.name);
-        for cell in row {
-            table += &match cell {
-                Some(Some(took)) => format!("{:>13}", format!("ok {:.2}", took.as_secs_f64())),
-                _ => format!("{:>13}", "FAILED"),
-            };
+    for (row, fault) in faults.iter().enumerate() {
+        write!(table, "\n{:<24}", fault.name).expect("a string can be written");
+        for column in 0..ENDINGS.len() {
+            let took = done[&(row * ENDINGS.len() + column)];
+            let cell = took.map_or("FAILED".into(), |took| format!("ok {:.2}", took.as_secs_f64()));
+            write!(table, "{cell:>13}").expect("a string can be written");
         }
     }
     // Past the capture of the test harness: the table is what one wants to see.
     writeln!(std::io::stdout(), "{table}\n").expect("stdout can be written");
-    let failed = done.iter().filter(|cell| !matches!(cell, Some(Some(_)))).count();
+    let failed = done.values().filter(|took| took.is_none()).count();
     assert_eq!(failed, 0, "of {cells} cells");
 }

@@ -103,9 +103,9 @@ fn deploy(count: usize, rounds: usize) {
     let mut servers = servers(count);
     let known = modules(&servers[0].venture().join("venture.json"));
     let new: Vec<&str> = MODULES.into_iter().filter(|module| !known.iter().any(|known| known == module)).collect();
-    for round in 0..rounds {
+    for (round, module) in new.into_iter().take(rounds).enumerate() {
         if round > 0 {
-            let added = at_once(&mut servers, &[("fz_add", json!({"module": new[round]}))]);
+            let added = at_once(&mut servers, &[("fz_add", json!({"module": module}))]);
             assert_eq!(added[0]["changed"], true);
         }
         let plan = at_once(&mut servers, &[("fz_plan", json!({}))]).remove(0);

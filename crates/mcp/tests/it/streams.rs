@@ -17,8 +17,10 @@ const SOON: Duration = Duration::from_secs(10);
 
 const BIG: usize = 1024 * 1024;
 
+type Open = fn(Setup) -> Wire;
+
 /// The two kinds of stdio that clients make.
-const KINDS: [(&str, fn(Setup) -> Wire); 2] = [("pipes", Wire::pipes), ("sockets", Wire::sockets)];
+const KINDS: [(&str, Open); 2] = [("pipes", Wire::pipes), ("sockets", Wire::sockets)];
 
 #[track_caller]
 fn report(what: &str, took: Duration) {
@@ -56,7 +58,7 @@ fn big_replies_of_calls_side_by_side_are_whole_lines_also_for_a_slow_reader() {
         // Nobody reads until all four have been written.
         let done = wire.setup.event("done");
         wait_until("four children are done", || {
-            std::fs::read(&done).is_ok_and(|done| done.iter().filter(|&&b| b == b'\n').count() == 4)
+            std::fs::read_to_string(&done).is_ok_and(|done| done.lines().count() == 4)
         });
         let mut ids: Vec<u64> = (0..4)
             .map(|_| {
@@ -211,7 +213,7 @@ fn a_server_that_waits_uses_no_processor_whatever_its_streams_are_like() {
         assert_eq!(wire.recv().expect("a heartbeat")["method"], "notifications/progress");
         let before = busy(wire.pid());
         assert_eq!(wire.recv().expect("a heartbeat")["method"], "notifications/progress");
-        let used = busy(wire.pid()) - before;
+        let used = busy(wire.pid()).saturating_sub(before);
         writeln!(
             std::io::stdout(),
             "two seconds beside a hanging child ({kind}) took {} ms of processor",

@@ -106,7 +106,7 @@ impl Wire {
             }
             let stdout = self.stdout.as_mut().expect("stdout is held");
             assert!(is_readable(stdout, end), "no message in time");
-            let mut chunk = [0; 64 * 1024];
+            let mut chunk = vec![0; 64 * 1024];
             // A socket whose other end closed with something unread says so instead of ending.
             let count = stdout.read(&mut chunk).unwrap_or(0);
             if count == 0 {
