@@ -97,13 +97,16 @@ impl Wire {
     #[track_caller]
     pub(crate) fn recv(&mut self) -> Option<Value> {
         let end = Instant::now() + DEADLINE;
+        let mut searched = 0;
         loop {
-            if let Some(at) = self.unread.iter().position(|&byte| byte == b'\n') {
+            if let Some(at) = self.unread[searched..].iter().position(|&byte| byte == b'\n') {
+                let at = searched + at;
                 let line: Vec<u8> = self.unread.drain(..=at).collect();
                 // Which request an id belongs to is not kept here: the message is checked, not the kind of its result.
                 seen(String::from_utf8_lossy(&line).trim_end_matches('\n'), Some(LEGACY[0]), &|_| None);
                 return Some(serde_json::from_slice(&line).expect("each line is JSON"));
             }
+            searched = self.unread.len();
             let stdout = self.stdout.as_mut().expect("stdout is held");
             assert!(is_readable(stdout, end), "no message in time");
             let mut chunk = vec![0; 64 * 1024];
