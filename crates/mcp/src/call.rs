@@ -82,11 +82,15 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn run(&self, job: &Job, note: Option<&dyn Fn(String)>) -> Result<Envelope, Ended> {
+        let _lock = self.lock(job.read_only, note)?;
+        // Only now: the wait for the lock may have been long.
         self.check_directory()?;
         if !self.config.allow_outside_paths && !job.paths.is_empty() {
             contain(&self.config.cwd, &job.paths).map_err(Ended::Refused)?;
         }
-        let _lock = self.lock(job.read_only)?;
+        if self.stop.is_asked() {
+            return Err(Ended::Asked);
+        }
         let mut tree = self.spawn(&job.argv)?;
         let mut output = Output::default();
         let status = self.watch(&mut tree, &mut output, note)?;
@@ -104,6 +108,8 @@ impl Call<'_> {
         let found = cwd
             .metadata()
             .and_then(|found| if found.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) });
+        // Relative means that the directory of the start is gone, though its name still opens.
+        let found = if cwd.is_absolute() { found } else { Err(io::ErrorKind::NotFound.into()) };
         found.map_err(|error| {
             let shown = clean::clean(&cwd.to_string_lossy());
             Failure::new(
@@ -118,15 +124,20 @@ impl Call<'_> {
 
     /// Keeps two servers on one venture apart. Between them exclusion is promised, no order; where the platform or the
     /// file system has no such lock, none is taken.
-    fn lock(&self, shared: bool) -> Result<Option<File>, Ended> {
+    fn lock(&self, shared: bool, note: Option<&dyn Fn(String)>) -> Result<Option<File>, Ended> {
         let Ok(file) = File::open(&self.config.cwd) else { return Ok(None) };
         let since = Instant::now();
+        let mut waiting = note;
         loop {
             match if shared { file.try_lock_shared() } else { file.try_lock() } {
                 Ok(()) => return Ok(Some(file)),
                 Err(TryLockError::Error(_)) => return Ok(None),
                 Err(TryLockError::WouldBlock) if self.stop.is_asked() => return Err(Ended::Asked),
-                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::WouldBlock) => {
+                    if let Some(note) = waiting.take() {
+                        note("waiting for another fz-mcp that is at work on this venture".to_owned());
+                    }
+                }
             }
             if let Some(limit) = self.config.limit.filter(|limit| since.elapsed() >= *limit) {
                 let message = format!(
@@ -157,7 +168,9 @@ impl Call<'_> {
                     let path = clean::clean(&path.to_string_lossy());
                     format!("name the venture's fz after --, with its whole path. PATH is `{path}`")
                 }
-                io::ErrorKind::PermissionDenied => "it is not an executable file, or not for this user".to_owned(),
+                io::ErrorKind::PermissionDenied => {
+                    "it is not an executable file, or this user may neither run it nor enter the directory".to_owned()
+                }
                 _ => "run the command by hand in that directory".to_owned(),
             };
             let cwd = clean::clean(&self.config.cwd.to_string_lossy());
@@ -248,8 +261,8 @@ impl Call<'_> {
         Failure::new(
             Code::Timeout,
             format!(
-                "`{}` did not finish within {} s and was stopped with all it had started. What it wrote before stays: check \
-                 the venture before calling again. The operator raises the limit with {LIMIT_NAMES}; {stderr}",
+                "`{}` did not finish within {} s and was stopped, and its process group with it. What it wrote before stays: \
+                 check the venture before calling again. The operator raises the limit with {LIMIT_NAMES}; {stderr}",
                 self.command(),
                 limit.as_secs()
             ),
@@ -297,7 +310,7 @@ fn contain(cwd: &Path, paths: &[(&'static str, String)]) -> Result<(), Refusal> 
     let refused: Vec<_> = paths
         .iter()
         .filter_map(|(name, path)| {
-            let why = match resolve(dir.join(path)) {
+            let why = match resolve(plain(&dir.join(path))) {
                 Ok(resolved) if resolved.starts_with(&dir) => return None,
                 Ok(_) => "leads out of the venture's directory; the operator allows that with --allow-outside-paths"
                     .to_owned(),
@@ -307,6 +320,11 @@ fn contain(cwd: &Path, paths: &[(&'static str, String)]) -> Result<(), Refusal> 
         })
         .collect();
     if refused.is_empty() { Ok(()) } else { Err(Refusal(refused)) }
+}
+
+/// Without `.` and trailing separators: a link that ends in one is not seen as a link.
+fn plain(path: &Path) -> PathBuf {
+    path.components().collect()
 }
 
 /// Where a path leads, links followed. Of a path that does not exist yet the nearest existing parent is followed, and a
@@ -325,7 +343,7 @@ fn resolve(mut path: PathBuf) -> io::Result<PathBuf> {
                     if links > 40 {
                         return Err(error);
                     }
-                    path = parent.join(target);
+                    path = plain(&parent.join(target));
                 } else {
                     missing.push(name.to_owned());
                     path = parent.to_owned();

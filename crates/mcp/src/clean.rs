@@ -11,10 +11,18 @@ const MASK: &str = "[redacted]";
 pub(crate) fn clean(text: &str) -> String {
     // A carriage return before a line feed is an ending; alone it overwrote the line, and what it hid stays visible.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let text = anstream::adapter::strip_str(&text).to_string();
+    // Line by line: a sequence that never ends must not take the lines after it along.
+    let lines: Vec<_> = text.split('\n').map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+    let text = lines.join("\n");
     let text: String =
         text.chars().filter(|&c| matches!(c, '\t' | '\n') || !(c.is_control() || is_invisible(c))).collect();
     mask(text)
+}
+
+/// A name from outside, cleaned and short enough for a message.
+pub(crate) fn name(name: &str) -> String {
+    let start: String = name.chars().take(256).collect();
+    clean(&start).chars().take(64).collect()
 }
 
 /// The end of `text`, cleaned, at most `most` characters, from the start of a line where it had to be cut.
@@ -43,8 +51,8 @@ pub(crate) fn last_line(text: &[u8], most: usize) -> Option<String> {
 fn end(text: &[u8]) -> &[u8] {
     const ENOUGH: usize = 16 * 1024;
     let Some(end) = text.len().checked_sub(ENOUGH).and_then(|from| text.get(from..)) else { return text };
-    let line = memchr::memchr(b'\n', end).map_or(0, |at| at + 1);
-    end.get(line..).unwrap_or(end)
+    let line = memchr::memchr(b'\n', end).and_then(|at| end.get(at..)).unwrap_or_default();
+    if line.trim_ascii().is_empty() { end } else { line }
 }
 
 /// Format characters that change how the text around them is shown: bidirectional overrides, zero-width ones, tags.
@@ -65,35 +73,44 @@ macro_rules! pattern {
     };
 }
 
-static PATTERNS: [Pattern; 7] = [
+static PATTERNS: [Pattern; 9] = [
     // Authorization headers, and their schemes alone.
     pattern!(
         ["authorization"],
         r#"(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate)\s+)?(?<secret>[^\s"',;]+)"#
     ),
     pattern!(["bearer", "basic"], r"(?i)\b(?:bearer|basic)\s+(?<secret>[A-Za-z0-9._~+/=-]{8,})"),
-    // A name that says secret, then a value: key=..., "api_key": "...", --token ....
+    // A name that says secret, an equals sign and a value.
     pattern!(
         ["pass", "secret", "token", "credential", "key"],
-        r#"(?i)(?:pass(?:word|wd|phrase)?|secret|token|credentials?|(?:api|access|auth|private|secret|signing|encryption|webhook|account|service|client)[_-]?key|(?:^|[^A-Za-z0-9])key)(?:[_-]?[A-Za-z0-9]+)?["']?\s*(?:=|:)\s*(?<secret>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s"',;&}\])]+)"#
+        r#"(?i)(?:password|passwd|passphrase|\bpass|secret|token|credentials?|apikey|(?:^|[^A-Za-z0-9])key)(?:[_-][A-Za-z0-9]+)*["']?\s*=\s*(?<secret>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s"',;&}\])]+)"#
+    ),
+    // The same with a colon, where it cannot be prose: behind a quoted name, or a value as long as a token.
+    pattern!(
+        ["pass", "secret", "token", "credential", "key"],
+        r#"(?i)["'][a-z0-9_-]*(?:password|passwd|passphrase|secret|token|credentials?|api[_-]?key|private[_-]?key)["']\s*:\s*(?<secret>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s"',;&}\])]+)"#
+    ),
+    pattern!(
+        ["password", "passphrase", "secret", "token", "api"],
+        r#"(?i)\b[a-z0-9_-]*(?:password|passphrase|secret|token|api[_-]?key):\s*(?<secret>"[^"\n]*"|'[^'\n]*'|[A-Za-z0-9._~+/=-]{16,})"#
     ),
     pattern!(
         ["password", "secret", "token", "key"],
         r"(?i)--(?:[a-z-]*(?:password|secret|token|api-key|key))\s+(?<secret>[^\s-]\S*)"
     ),
     // user:password@ in a URL.
-    pattern!(["://"], r"\b[A-Za-z][A-Za-z0-9+.-]*://(?<secret>[^\s/?#@]+)@"),
+    pattern!(["://"], r"\b[A-Za-z][A-Za-z0-9+.-]*://(?<secret>[^\s/?#]+)@"),
     // Well-known prefixes, at a word's start and with 16 characters behind them.
     pattern!(
         [
-            "sk_", "sk-", "pk_", "pk-", "rk_", "rk-", "gh", "glpat", "xox", "npm", "pypi", "whsec", "shpat", "hf",
-            "dop_v1", "sq0", "akia", "asia", "aiza", "ya29", "sg.", "eyj"
+            "sk_", "sk-", "pk_", "rk_", "gh", "glpat", "xox", "npm_", "pypi-", "whsec_", "shpat_", "hf_", "dop_v1",
+            "akia", "asia", "aiza", "ya29", "sg.", "eyj"
         ],
-        r"\b(?<secret>(?:sk|pk|rk)[_-](?:live|test|proj|ant)?[_-]?[A-Za-z0-9_-]{16,}|(?:ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[abeoprs]|npm|pypi|whsec|shpat|hf|dop_v1|sq0[a-z]{3})[_-][A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16,}|AIza[A-Za-z0-9_-]{16,}|ya29\.[A-Za-z0-9_-]{16,}|SG\.[A-Za-z0-9_.-]{16,}|eyJ[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2})"
+        r"\b(?<secret>(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|(?:gh[opusr]|npm|whsec|shpat|hf|dop_v1)_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{16,}|pypi-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16,}|AIza[A-Za-z0-9_-]{16,}|ya29\.[A-Za-z0-9_-]{16,}|SG\.[A-Za-z0-9_.-]{16,}|eyJ[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2})"
     ),
     pattern!(
         ["private key"],
-        r"(?<secret>-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?)"
+        r"(?s)(?<secret>-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$))"
     ),
 ];
 
@@ -109,9 +126,9 @@ fn mask(mut text: String) -> String {
 }
 
 fn hide(found: &Captures) -> String {
-    let whole = found.get(0).map_or("", |whole| whole.as_str());
-    let secret = found.name("secret").map_or("", |secret| secret.as_str());
-    whole.replacen(secret, MASK, 1)
+    let (Some(whole), Some(secret)) = (found.get(0), found.name("secret")) else { return String::new() };
+    let (before, rest) = whole.as_str().split_at(secret.start() - whole.start());
+    format!("{before}{MASK}{}", rest.get(secret.len()..).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -142,6 +159,14 @@ mod tests {
             ("STRIPE_SECRET_KEY=abc123", "STRIPE_SECRET_KEY=[redacted]"),
             ("{\"password\": \"hunter 2\", \"a\": 1}", "{\"password\": [redacted], \"a\": 1}"),
             ("token: 'x y'", "token: [redacted]"),
+            ("password=pass", "password=[redacted]"),
+            ("https://s@host/", "https://[redacted]@host/"),
+            ("postgres://user:p@ss@host/x", "postgres://[redacted]@host/x"),
+            ("Authorization: a", "Authorization: [redacted]"),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\n\nab-c\n-----END RSA PRIVATE KEY-----\nx",
+                "[redacted]\nx",
+            ),
             ("key=value", "key=[redacted]"),
             ("--token abcdef", "--token [redacted]"),
             ("postgres://user:pa55@db.example/x", "postgres://[redacted]@db.example/x"),
@@ -162,6 +187,11 @@ mod tests {
             "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
             "payments-webhook-secret-missing",
             "unexpected token, expected one of",
+            "unexpected token: `;`",
+            "duplicate key: modules",
+            "bypass=true",
+            "pk_organization_members",
+            "npm_config_registry_value",
             "risk-0123456789abcdef0123",
             "ghp_short",
             "monkey=banana",
@@ -182,6 +212,15 @@ mod tests {
     #[test]
     fn a_secret_is_masked_before_the_cut_could_hide_its_name() {
         assert_eq!(excerpt(b"password=abcdefghijklmnop", 12), "d=[redacted]");
+    }
+
+    #[test]
+    fn an_excerpt_of_one_long_line_is_its_end_and_an_unfinished_sequence_ends_with_its_line() {
+        let long = format!("{}\nthe cause\n", "x".repeat(17_000));
+        assert_eq!(excerpt(long.as_bytes(), 20), "the cause");
+        let long = format!("{} the cause\n", "x".repeat(17_000));
+        assert_eq!(excerpt(long.as_bytes(), 9), "the cause");
+        assert_eq!(clean("\x1b]0;building\nerror: the real cause\n\x1bPq\nmore"), "\nerror: the real cause\n\nmore");
     }
 
     #[test]

@@ -20,6 +20,12 @@ pub const MAX_LINE: usize = 320 * 1024;
 pub const MAX_ARGUMENTS: usize = 256 * 1024;
 /// Bytes of one argument's value. Linux refuses to start a program with one of 128 KiB.
 pub const MAX_VALUE: usize = 32 * 1024;
+/// Arguments of one call that are told to be wrong.
+pub const MAX_REFUSALS: usize = 16;
+/// Bytes of a progress token, which every heartbeat repeats.
+pub const MAX_TOKEN: usize = 4 * 1024;
+/// Messages of one batch: more than requests fit into a line.
+pub const MAX_BATCH: usize = 16 * 1024;
 /// Bytes a child may write to stdout.
 pub const MAX_STDOUT: usize = 3 * 1024 * 1024;
 /// Bytes of a child's stderr that are kept: the last ones.
@@ -30,8 +36,9 @@ pub const MAX_EXCERPT: usize = 2_000;
 pub const MAX_NOTE: usize = 200;
 /// Bytes of one reply line: the read buffer of the TypeScript client ends at 10 MiB.
 pub const MAX_REPLY: usize = 10 * 1024 * 1024 - 64 * 1024;
-/// Bytes kept free in a batch for each reply still to come, enough to say that it does not fit.
-pub const MAX_REFUSAL: usize = 1024;
+/// Bytes kept free in a batch for each reply still to come, besides what it repeats of its request: enough to say that
+/// it does not fit.
+pub const MAX_REFUSAL: usize = 256;
 /// Levels of nesting in an envelope.
 pub const MAX_DEPTH: usize = 100;
 /// Bytes of replies that wait for the client; above it no request is read and no call started.
@@ -191,7 +198,7 @@ impl Config {
             command_source,
             limit,
             limit_source,
-            allow_outside_paths: cli.allow_outside_paths || read_outside(std::env::var_os(OUTSIDE))?,
+            allow_outside_paths: read_outside(std::env::var_os(OUTSIDE))? || cli.allow_outside_paths,
         })
     }
 

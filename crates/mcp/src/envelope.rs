@@ -121,8 +121,11 @@ pub(crate) fn no_json(command: &str, not: &NotOne, stderr: &[u8], status: Option
     };
     let cause = likely_cause(status, stderr, &not.stdout).filter(|_| !not.stopped);
     let cause = cause.map(|cause| format!("; {cause}")).unwrap_or_default();
-    let (name, quoted) = if stderr.trim_ascii().is_empty() { ("stdout", &*not.stdout) } else { ("stderr", stderr) };
-    let shown = clean::excerpt(quoted, MAX_EXCERPT);
+    let mut name = "stderr";
+    let mut shown = clean::excerpt(stderr, MAX_EXCERPT);
+    if shown.is_empty() {
+        (name, shown) = ("stdout", clean::excerpt(&not.stdout, MAX_EXCERPT));
+    }
     let quote = if shown.is_empty() { String::new() } else { format!("\nthe end of its {name}:\n{shown}") };
     let why = &not.why;
     let message =

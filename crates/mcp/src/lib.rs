@@ -28,6 +28,11 @@ mod tree;
 
 use std::io;
 
+/// Writes to stderr if that does not block: nobody may be reading it.
+pub fn say(text: &str) {
+    transport::say(text);
+}
+
 /// Serves one client on stdin and stdout until stdin ends, a signal comes or the client is gone. Returns the exit
 /// status: 0, or 128 and the signal's number.
 ///

@@ -8,7 +8,17 @@ use cratefield_mcp::clients::{self, Client};
 use cratefield_mcp::config::{self, Config, Task};
 
 fn main() -> ExitCode {
-    let matches = config::command().get_matches();
+    let matches = match config::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(told) if told.use_stderr() => {
+            cratefield_mcp::say(&told.to_string());
+            return ExitCode::from(2);
+        }
+        Err(asked) => {
+            print(&asked.render().to_string());
+            return ExitCode::SUCCESS;
+        }
+    };
     let config = match Config::read(&matches) {
         Ok(config) => config,
         Err(error) => return fail(2, &error.to_string()),
@@ -39,7 +49,7 @@ fn print_config(client: Client, config: &Config) -> ExitCode {
         Err(error) => return fail(2, &error.to_string()),
     };
     for hint in &snippet.hints {
-        eprintln!("fz-mcp: {hint}");
+        cratefield_mcp::say(&format!("fz-mcp: {hint}\n"));
     }
     print(&snippet.text);
     ExitCode::SUCCESS
@@ -51,6 +61,6 @@ fn print(text: &str) {
 }
 
 fn fail(status: u8, why: &str) -> ExitCode {
-    eprintln!("fz-mcp: {why}");
+    cratefield_mcp::say(&format!("fz-mcp: {why}\n"));
     ExitCode::from(status)
 }

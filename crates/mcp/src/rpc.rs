@@ -26,7 +26,7 @@ pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// A request id as it is written in a reply: JSON text fit for one line, strings in one spelling. Two ids are equal when
 /// their JSON types and values are; an integer keeps all its digits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id(Vec<u8>);
 
 impl Id {

@@ -1,7 +1,7 @@
 //! The one owner of all state: the event loop, the session, the queue of calls, cancellation, heartbeats, the end.
 //! Every message goes straight down from here; calls run on threads of their own and post their outcome back.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,9 @@ use serde_json::value::RawValue;
 
 use crate::call::{self, Job, Stop};
 use crate::codes::Code;
-use crate::config::{Config, HEARTBEAT, MAX_READERS, MAX_REFUSAL, MAX_REPLY, MAX_WAITING, SHUTDOWN};
+use crate::config::{
+    Config, HEARTBEAT, MAX_BATCH, MAX_READERS, MAX_REFUSAL, MAX_REPLY, MAX_TOKEN, MAX_WAITING, SHUTDOWN,
+};
 use crate::envelope::{Envelope, Failure};
 use crate::lines::Line;
 use crate::reply::{self, Constants};
@@ -100,7 +102,9 @@ struct Ticket {
 /// The replies to one array, written together when the last is there.
 struct Batch {
     replies: Vec<Vec<u8>>,
-    /// Bytes of the replies.
+    /// The ids of those replies: until they are written their requests are in flight.
+    ids: BTreeSet<Id>,
+    /// Bytes of the replies, and of what the replies may repeat of their requests.
     size: usize,
     open: usize,
 }
@@ -151,24 +155,30 @@ impl Server {
 
     fn receive(&mut self, line: &[u8]) {
         match rpc::parse(line) {
-            Ok(Incoming::Batch(members)) => self.receive_batch(&members),
+            // What is repeated of a request may take twice its size, since separators are escaped; and as many calls as
+            // are accepted may each be answered that their envelope does not fit.
+            Ok(Incoming::Batch(members)) => {
+                self.receive_batch(&members, 2 * line.len() + (MAX_WAITING + MAX_READERS) * 1024);
+            }
             message => self.receive_one(message, None),
         }
     }
 
-    fn receive_batch(&mut self, members: &[&RawValue]) {
-        let allowed = self.session.is_some_and(|revision| revision.batches);
-        if !allowed || members.is_empty() {
-            let why = if allowed {
-                "a batch holds at least one message"
-            } else {
+    fn receive_batch(&mut self, members: &[&RawValue], size: usize) {
+        let refusal = match members.len() {
+            _ if !self.session.is_some_and(|revision| revision.batches) => {
                 "arrays of messages are served in a session of 2025-03-26 only: send one message per line"
-            };
-            return self.transport.send(rpc::failure(None, &RpcError::new(rpc::INVALID_REQUEST, why)));
+            }
+            0 => "a batch holds at least one message",
+            1..=MAX_BATCH => "",
+            _ => "the batch holds more messages than are served at once: send fewer in one array",
+        };
+        if !refusal.is_empty() {
+            return self.transport.send(rpc::failure(None, &RpcError::new(rpc::INVALID_REQUEST, refusal)));
         }
         let key = self.new_key();
         // One more than there are members, so that it is not over before all of them are read.
-        self.batches.insert(key, Batch { replies: Vec::new(), size: 0, open: members.len() + 1 });
+        self.batches.insert(key, Batch { replies: Vec::new(), ids: BTreeSet::new(), size, open: members.len() + 1 });
         for member in members {
             self.receive_one(rpc::parse_message(member.get()), Some(key));
         }
@@ -182,11 +192,11 @@ impl Server {
                     let why =
                         "the replies to this array would be too long for a client to read; send fewer messages in one";
                     let error = RpcError::new(rpc::INVALID_REQUEST, why);
-                    self.send(rpc::failure(Some(&request.id), &error), batch);
+                    self.send(Some(&request.id), rpc::failure(Some(&request.id), &error), batch);
                 }
-                Ok(Answer::Now(line)) => self.send(line, batch),
+                Ok(Answer::Now(line)) => self.send(Some(&request.id), line, batch),
                 Ok(Answer::Later) => {}
-                Err(error) => self.send(rpc::failure(Some(&request.id), &error), batch),
+                Err(error) => self.send(Some(&request.id), rpc::failure(Some(&request.id), &error), batch),
             },
             Ok(Incoming::Notification { method, params }) => {
                 if method == "notifications/cancelled" {
@@ -195,15 +205,16 @@ impl Server {
                 self.skip(batch);
             }
             Ok(Incoming::Batch(_) | Incoming::Response) => self.skip(batch),
-            Err(Rejected { id, error }) => self.send(rpc::failure(id.as_ref(), &error), batch),
+            Err(Rejected { id, error }) => self.send(id.as_ref(), rpc::failure(id.as_ref(), &error), batch),
         }
     }
 
     /// Writes a reply, or keeps it until its batch is whole.
-    fn send(&mut self, line: Vec<u8>, batch: Option<Key>) {
+    fn send(&mut self, id: Option<&Id>, line: Vec<u8>, batch: Option<Key>) {
         match batch.and_then(|key| Some((key, self.batches.get_mut(&key)?))) {
             Some((key, batch)) => {
                 batch.size += line.len();
+                batch.ids.extend(id.cloned());
                 batch.replies.push(line);
                 self.close_member(key);
             }
@@ -229,10 +240,15 @@ impl Server {
         }
     }
 
+    fn is_in_flight(&self, id: &Id) -> bool {
+        self.calls.values().any(|call| call.ticket.as_ref().is_some_and(|ticket| ticket.id == *id))
+            || self.batches.values().any(|batch| batch.ids.contains(id))
+    }
+
     fn answer(&mut self, request: &Request, batch: Option<Key>) -> Result<Answer, RpcError> {
         const NAMES: [&str; 4] = ["_meta", "protocolVersion", "name", "arguments"];
         let Request { id, method, params } = request;
-        if self.calls.values().any(|call| call.ticket.as_ref().is_some_and(|ticket| ticket.id == *id)) {
+        if self.is_in_flight(id) {
             return Err(RpcError::new(
                 rpc::INVALID_REQUEST,
                 "a request with this id is still being served; choose another id",
@@ -380,7 +396,7 @@ impl Server {
             Some(_) => reply::too_long(ticket.revision, &ticket.id),
             None => rpc::failure(Some(&ticket.id), &internal()),
         };
-        self.send(line, ticket.batch);
+        self.send(Some(&ticket.id), line, ticket.batch);
     }
 
     /// Takes a call out of the queue, or stops it. Its ticket goes, so nothing is written for it any more.
@@ -462,7 +478,7 @@ fn internal() -> RpcError {
 
 /// A name from the client, fit for a message.
 fn shown(name: &str) -> String {
-    crate::clean::clean(name).chars().take(64).collect()
+    crate::clean::name(name)
 }
 
 fn progress_token(meta: Option<&RawValue>) -> Result<Option<Box<RawValue>>, RpcError> {
@@ -470,7 +486,9 @@ fn progress_token(meta: Option<&RawValue>) -> Result<Option<Box<RawValue>>, RpcE
     let [token] =
         rpc::members(meta.get(), ["progressToken"]).ok_or_else(|| RpcError::params("_meta must be an object"))?;
     match token.filter(|token| token.get() != "null") {
-        Some(token) if Id::read(token).is_none() => Err(RpcError::params("progressToken is a string or an integer")),
+        Some(token) if Id::read(token).is_none() || token.get().len() > MAX_TOKEN => {
+            Err(RpcError::params(format!("progressToken is a string or an integer of at most {MAX_TOKEN} bytes")))
+        }
         token => Ok(token.map(ToOwned::to_owned)),
     }
 }

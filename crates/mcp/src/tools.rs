@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::clean;
-use crate::config::{MAX_ARGUMENTS, MAX_VALUE};
+use crate::config::{MAX_ARGUMENTS, MAX_REFUSALS, MAX_VALUE};
 use crate::rpc;
 
 /// One tool.
@@ -314,6 +314,10 @@ pub(crate) fn check(tool: &Tool, arguments: Option<&RawValue>) -> Result<Args, R
     let mut refused = Vec::new();
     let mut args: Vec<(&'static Param, Value)> = Vec::new();
     for (name, raw) in entries(encoded) {
+        if refused.len() == MAX_REFUSALS {
+            refused.push("there are more; correct these first".to_owned());
+            return Err(Refusal(refused));
+        }
         let Some(param) = tool.params.iter().find(|param| param.name == name) else {
             refused.push(unknown(tool, &name));
             continue;
@@ -335,7 +339,7 @@ pub(crate) fn check(tool: &Tool, arguments: Option<&RawValue>) -> Result<Args, R
 }
 
 fn unknown(tool: &Tool, name: &str) -> String {
-    let shown: String = clean::clean(name).chars().take(64).collect();
+    let shown = clean::name(name);
     let known: Vec<_> = tool.params.iter().map(|param| param.name).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     format!("{shown}: {} has no such argument; it takes {known}", tool.name)

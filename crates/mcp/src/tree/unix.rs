@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,6 +27,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Starts a command whose stdio is set, as the leader of a new group.
     pub(crate) fn spawn(mut command: Command) -> io::Result<Self> {
+        own_sigchld();
         let mut child = command.process_group(0).spawn()?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -119,6 +121,16 @@ impl Drop for Tree {
             self.kill();
         }
     }
+}
+
+/// A parent may have left SIGCHLD ignored, and that is inherited: the system would reap children behind our back, and
+/// the handler of `wait-timeout` would call the address that stands for "ignored". Any handler of ours undoes both.
+fn own_sigchld() {
+    static OWNED: Once = Once::new();
+    OWNED.call_once(|| {
+        // It fails only for signals that no process may handle.
+        drop(signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default()));
+    });
 }
 
 /// Keeps a buffer that has room as it is: the read that only finds the end needs none.

@@ -16,8 +16,10 @@ mod coverage;
 mod eras;
 #[cfg(unix)]
 mod faults;
+mod guarantees;
 #[cfg(unix)]
 mod hammer;
+mod hostile;
 mod ids;
 #[cfg(unix)]
 mod leash;
@@ -30,6 +32,7 @@ mod queue;
 #[cfg(unix)]
 mod quoted;
 mod real_fz;
+mod rmcp_client;
 mod schemas;
 mod session;
 mod snapshots;
