@@ -13,6 +13,7 @@ use crate::call::{self, Job, Stop};
 use crate::clean::clean;
 use crate::config::{CRATEFIELD_CLI, Config, HEARTBEAT, SLOW, Source};
 use crate::findings;
+pub use crate::findings::Failure;
 pub use crate::findings::Finding;
 use crate::tools::{self, Run};
 use crate::{programs, transport};
@@ -62,15 +63,6 @@ pub struct Called {
     pub ok: bool,
     /// As in the envelope: fz's own, or one of the server's four.
     pub failures: Vec<Failure>,
-}
-
-/// A failure in an envelope.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Failure {
-    /// Its stable name.
-    pub code: String,
-    /// What happened.
-    pub message: String,
 }
 
 #[derive(Deserialize)]

@@ -6,24 +6,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::ValueEnum;
-
-use crate::config::{Config, ConfigError, Source};
+use crate::config::{Client, Config, ConfigError, Source};
 use crate::programs::{lasts, own_path};
-
-/// A client whose configuration is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it all")]
-pub enum Client {
-    ClaudeCode,
-    ClaudeDesktop,
-    Cursor,
-    Vscode,
-    Codex,
-    Gemini,
-    Zed,
-    Generic,
-}
 
 /// What to print.
 #[derive(Debug)]

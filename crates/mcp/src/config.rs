@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde::Serialize;
-
-use crate::clients::Client;
 
 /// The `cratefield-cli` release that is compiled in: its codes are served, its envelope is expected.
 pub const CRATEFIELD_CLI: &str = "0.7.6";
@@ -103,6 +101,20 @@ pub struct Cli {
     /// The venture's fz, as exact words [default: fz]
     #[arg(last = true, value_name = "PROGRAM", env = COMMAND)]
     command: Vec<OsString>,
+}
+
+/// A client whose configuration is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "the names say it all")]
+pub enum Client {
+    ClaudeCode,
+    ClaudeDesktop,
+    Cursor,
+    Vscode,
+    Codex,
+    Gemini,
+    Zed,
+    Generic,
 }
 
 /// What the command line asks for.

@@ -4,12 +4,20 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::check::Failure;
 use crate::clean::clean;
 use crate::config::{CRATEFIELD_CLI, Config};
 use crate::programs;
+
+/// A failure in an envelope.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// Its stable name.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+}
 
 /// What was found, with the next step.
 #[derive(Debug, Serialize)]

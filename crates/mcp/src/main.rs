@@ -4,8 +4,8 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use cratefield_mcp::clients::{self, Client};
-use cratefield_mcp::config::{self, Config, Task};
+use cratefield_mcp::clients;
+use cratefield_mcp::config::{self, Client, Config, Task};
 
 fn main() -> ExitCode {
     let matches = match config::command().try_get_matches() {
