@@ -88,7 +88,7 @@ impl Tour {
             CallToolRequestParams::new(tool).with_arguments(arguments.as_object().cloned().unwrap_or_default());
         let begun = Instant::now();
         let result = self.client.call_tool(params).await?;
-        let took = begun.elapsed();
+        let elapsed = begun.elapsed();
         let envelope = result.structured_content.ok_or("a result without structuredContent")?;
         let codes: Vec<_> = envelope
             .get("failures")
@@ -98,7 +98,7 @@ impl Tour {
             .filter_map(|failure| failure.get("code").and_then(Value::as_str))
             .collect();
         let told = if codes.is_empty() { "ok".to_owned() } else { codes.join(", ") };
-        println!("{tool} {arguments}\n    {told} ({:.1} ms)", took.as_secs_f64() * 1000.0);
+        println!("{tool} {arguments}\n    {told} ({:.1} ms)", elapsed.as_secs_f64() * 1000.0);
         let is_ok = envelope.get("ok") == Some(&Value::Bool(true)) && result.is_error == Some(false);
         let behaved = match expect {
             Expect::Ok => is_ok,

@@ -143,7 +143,7 @@ mod tests {
         let mut lines = Lines::default();
         let mut reports = 0;
         for _ in 0..1024 {
-            lines.space(65_536).extend_from_slice(&[b'x'; 65_536]);
+            lines.space(65_536).extend_from_slice(&vec![b'x'; 65_536]);
             while let Some(line) = lines.next() {
                 assert_eq!(line, Line::TooLong);
                 reports += 1;

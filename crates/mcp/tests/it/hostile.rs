@@ -22,13 +22,11 @@ fn a_parent_that_ignores_sigchld_changes_nothing() {
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' CHLD; exec \"$@\"", "sh"]).arg(served.get_program()).args(served.get_args());
     shell.envs(served.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut input =
-        String::from(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#);
-    for id in 1..=20 {
-        input += &format!(
-            "\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"fz_plan\"}}}}"
-        );
-    }
+    let hello =
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#.to_owned();
+    let call =
+        |id| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "fz_plan"}}).to_string();
+    let input = [hello].into_iter().chain((1..=20).map(call)).collect::<Vec<_>>().join("\n");
     let file = setup.event("input");
     fs::write(&file, input).expect("a file");
     let output = shell.stdin(File::open(&file).expect("the file")).output().expect("a shell");

@@ -160,8 +160,9 @@ fn problems(pages: &[Page], facts: &Facts) -> Vec<String> {
             .iter()
             .filter(|page| ["README.md", "crates/mcp/README.md", "docs/agents.md"].contains(&page.name.as_str()))
         {
-            if !words(&page.text).any(|word| word == name) && !(page.name == "docs/agents.md" && name == "fz_client_ts")
-            {
+            // The page walks through the workflow, which generating a client is no part of.
+            let is_expected = page.name != "docs/agents.md" || name != "fz_client_ts";
+            if is_expected && !words(&page.text).any(|word| word == name) {
                 found.push(format!("{}: {name} is not documented", page.name));
             }
         }
@@ -342,12 +343,9 @@ fn blocks<'t>(text: &'t str, info: &str) -> Vec<(String, Option<String>)> {
 fn wrong_examples(page: &Page) -> Vec<String> {
     let mut wrong = Vec::new();
     for (call, result) in blocks(&page.text, "json call") {
-        let shown: Value = match result.map(|result| serde_json::from_str(&result)) {
-            Some(Ok(shown)) => shown,
-            _ => {
-                wrong.push(format!("{}: {call} is not followed by a result", page.name));
-                continue;
-            }
+        let Some(Ok(shown)) = result.map(|result| serde_json::from_str::<Value>(&result)) else {
+            wrong.push(format!("{}: {call} is not followed by a result", page.name));
+            continue;
         };
         let mut server = Setup::fz().start();
         server.handshake("2025-11-25");
