@@ -30,27 +30,24 @@ impl Code {
             Self::Unavailable => (
                 "mcp-fz-unavailable",
                 "fz could not be started",
-                "The configured program or directory cannot be used, or too many calls wait already. The message names \
-                 which; nothing ran. Correct the server's configuration, or call again later if it says busy.",
+                "The configured program or directory cannot be used, or too many calls wait. The message names which; \
+                 nothing ran.",
             ),
             Self::NoJson => (
                 "mcp-fz-no-json",
                 "fz printed no envelope",
-                "The program's stdout was not exactly one JSON envelope, or was too large. The message names the exit \
-                 status, the likely cause and the end of what it printed. It may have done its work: check before \
-                 calling again.",
+                "Its stdout was not exactly one JSON envelope, or too large. The message has the exit status, the likely \
+                 cause and the end of the output. It may have done its work: check first.",
             ),
             Self::Timeout => (
                 "mcp-fz-timeout",
                 "fz was stopped at the time limit",
-                "The program and all it started were stopped at the server's limit. What was written before stays: \
-                 check the venture before calling again. The operator raises the limit with --timeout-secs.",
+                "The program was stopped, and its process group with it. What was written before stays: check first.",
             ),
             Self::ArgumentInvalid => (
                 "mcp-argument-invalid",
                 "an argument was refused",
-                "An argument is unknown, missing, of the wrong type, or not safe to pass on. The message names it; \
-                 nothing ran. Correct the argument and call again.",
+                "An argument is unknown, missing, mistyped or unsafe to pass on. The message names it; nothing ran.",
             ),
         }
     }
