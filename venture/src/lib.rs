@@ -35,7 +35,7 @@ impl Runtime for Toolbox {
 pub fn harness() -> Harness {
     Harness::builder()
         .venture(
-            Venture::new(NAME, HOST).public_url("https://api.example.com").cors_origins(["https://api.example.com"]),
+            Venture::new(NAME, HOST).public_url(format!("https://{HOST}")).cors_origins([format!("https://{HOST}")]),
         )
         .module(Waitlist::new())
         .templates(default_templates())

@@ -67,6 +67,7 @@ struct Tour {
     steps: usize,
 }
 
+#[derive(Clone, Copy)]
 enum Expect {
     Ok,
     /// The first failure's code.
@@ -97,7 +98,12 @@ impl Tour {
             .flatten()
             .filter_map(|failure| failure.get("code").and_then(Value::as_str))
             .collect();
-        let told = if codes.is_empty() { "ok".to_owned() } else { codes.join(", ") };
+        let told = match (expect, envelope.get("digest").and_then(Value::as_str)) {
+            (Expect::Code(_), _) => format!("refused, as it should be: {}", codes.join(", ")),
+            (Expect::Ok, Some(digest)) => format!("ok, digest {digest}"),
+            (Expect::Ok, None) if codes.is_empty() => "ok".to_owned(),
+            (Expect::Ok, None) => codes.join(", "),
+        };
         println!("{tool} {arguments}\n    {told} ({:.1} ms)", elapsed.as_secs_f64() * 1000.0);
         let is_ok = envelope.get("ok") == Some(&Value::Bool(true)) && result.is_error == Some(false);
         let behaved = match expect {

@@ -312,7 +312,7 @@ fn contain(cwd: &Path, paths: &[(&'static str, String)]) -> Result<(), Refusal> 
         .filter_map(|(name, path)| {
             let why = match resolve(plain(&dir.join(path))) {
                 Ok(resolved) if resolved.starts_with(&dir) => return None,
-                Ok(_) => "leads out of the venture's directory; the operator allows that with --allow-outside-paths"
+                Ok(_) => "leads out of the venture's directory, which only the operator can allow, with --allow-outside-paths of fz-mcp"
                     .to_owned(),
                 Err(error) => format!("cannot be followed inside the venture's directory: {error}"),
             };

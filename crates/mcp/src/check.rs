@@ -133,7 +133,8 @@ fn run(config: &Config, stop: &Stop) -> (Vec<Called>, Vec<&'static Finding>) {
         }
     }
     let builds = started.elapsed() >= SLOW || (!was_built && findings::is_built(&config.cwd));
-    found.extend((is_cargo && builds).then_some(&findings::FIRST_BUILD));
+    let is_fault = found.iter().any(|finding| finding.fault);
+    found.extend((is_cargo && builds && !is_fault).then_some(&findings::FIRST_BUILD));
     (calls, found)
 }
 

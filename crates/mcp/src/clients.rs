@@ -74,7 +74,7 @@ impl Client {
             Self::Codex => Some(("tool_timeout_sec", longer)),
             Self::Gemini => Some(("timeout", longer.saturating_mul(1000))),
             // Zed takes no more than 600.
-            Self::Zed => Some(("timeout", if limit == 0 { 600 } else { limit.min(600) })),
+            Self::Zed => Some(("timeout", longer.min(600))),
             _ => None,
         }
     }
@@ -158,6 +158,15 @@ fn warnings(binary: &Path, words: &[String], config: &Config) -> Vec<String> {
     }
     if !config.cwd.is_dir() {
         told.push(format!("warning: {} is no directory", config.cwd.display()));
+    }
+    let program = Path::new(&config.program);
+    if program.is_absolute() && !program.is_file() {
+        told.push(format!("warning: {} is not there yet: cargo build --release --bin fz", program.display()));
+    } else if program.components().count() == 1 && !config.program.eq_ignore_ascii_case("cargo") {
+        let shown = program.display();
+        told.push(format!(
+            "warning: {shown} is looked up on the client's PATH, which may be shorter: give its absolute path"
+        ));
     }
     for word in words.iter().filter(|word| word.contains('$') || word.split(['/', '\\']).any(|part| part == "~")) {
         told.push(format!("warning: {word} holds ~ or $: this server does not expand it, and some clients do"));

@@ -29,7 +29,7 @@ impl Code {
         match self {
             Self::Unavailable => (
                 "mcp-fz-unavailable",
-                "fz could not be started",
+                "fz cannot be used now",
                 "The configured program or directory cannot be used, or too many calls wait. The message names which; \
                  nothing ran.",
             ),
@@ -46,7 +46,7 @@ impl Code {
             ),
             Self::ArgumentInvalid => (
                 "mcp-argument-invalid",
-                "an argument was refused",
+                "Argument refused",
                 "An argument is unknown, missing, mistyped or unsafe to pass on. The message names it; nothing ran.",
             ),
         }

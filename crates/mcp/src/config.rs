@@ -77,14 +77,14 @@ const OUTSIDE: &str = "FZ_MCP_ALLOW_OUTSIDE_PATHS";
                   FZ_MCP_ALLOW_OUTSIDE_PATHS=1 is --allow-outside-paths. Flags win over variables.\n\n\
                   --check ends with 0 if calls work, also where fz reports failures of the venture, which are named; with\n\
                   1 if they do not, or if that fz is not the venture's own. It runs what a first call runs, so cargo may\n\
-                  build. A setting that cannot be used is refused with 2, as ever."
+                  build. A setting that cannot be used ends it with 2."
 )]
 pub struct Cli {
     /// The venture's directory, where fz runs [default: the current directory]
     #[arg(long, value_name = "DIR", env = CWD)]
     cwd: Option<OsString>,
     /// Seconds after which a call's processes are stopped, 0 for no limit [default: 600]
-    #[arg(long, value_name = "N", env = TIMEOUT)]
+    #[arg(long, value_name = "N", env = TIMEOUT, allow_negative_numbers = true)]
     timeout_secs: Option<OsString>,
     /// Let path arguments lead out of the venture's directory
     #[arg(long)]
@@ -309,7 +309,8 @@ mod tests {
         let version = command().render_version();
         assert!(version.contains(&format!("(cratefield-cli {CRATEFIELD_CLI})")), "{version}");
         let manifest = include_str!("../Cargo.toml");
-        assert!(manifest.contains(&format!("cratefield-cli = \"={CRATEFIELD_CLI}\"")));
+        // As it stands in the repository or as cargo rewrites it for a package.
+        assert!(manifest.contains(&format!("\"={CRATEFIELD_CLI}\"")));
     }
 
     #[test]

@@ -63,7 +63,7 @@ static NOT_STARTED: Finding = fault(
 static NO_MANIFEST: Finding = fault(
     "not-a-venture",
     "the directory has no manifest, so it is no venture",
-    "give the directory of venture.json in --cwd; to start a venture there, fz_init works as it is",
+    "give the directory of venture.json in --cwd; to start a new manifest there, call fz_init, which needs none",
 );
 static STANDALONE: Finding = fault(
     "standalone-fz",
@@ -73,7 +73,8 @@ static STANDALONE: Finding = fault(
 static CARGO: Finding = fault(
     "cargo-failed",
     "cargo failed before fz ran",
-    "run the command in a terminal in that directory and mend the build; without a Cargo.toml it is another directory",
+    "run the command in a terminal in that directory and mend the build; a Rust older than the crates declare needs \
+     --ignore-rust-version behind cargo run; without a Cargo.toml, --cwd names the wrong directory",
 );
 static NO_ENVELOPE: Finding = fault(
     "not-fz",

@@ -16,8 +16,9 @@ use crate::tools::{Kind, Param, TABLE, Tool};
 const INSTRUCTIONS: &str = "Each tool runs one verb of the venture's own fz and returns the JSON envelope it printed: schema, ok, failures \
 (each with a code and a message), and more by verb. isError is true exactly when ok is false: read the failures, correct, call \
 again. fz_error_codes explains any code. The usual order: fz_init for a new venture, fz_add for modules, fz_doctor, fz_plan, \
-fz_deploy with the plan's digest, fz_verify. fz migrations collect is not a tool: when doctor reports uncollected migrations, or \
-the compiled harness is older than the manifest, ask the operator to run it or to rebuild in a terminal.";
+fz_deploy with the plan's digest, fz_verify. fz migrations collect is not a tool. After fz_add changed something, when a plan \
+lists migrations.not_collected, or when doctor reports migration-not-collected, ask the operator to add the module to the code, to \
+rebuild and to run it in a terminal before fz_deploy: no tool checks the manifest against the build.";
 
 #[derive(Serialize)]
 struct Capabilities {

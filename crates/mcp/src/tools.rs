@@ -107,8 +107,8 @@ pub(crate) static TABLE: [Tool; 8] = [
         title: "Plan a deployment",
         description: "Runs fz plan: what the manifest would change against the last deployment (modules, capabilities, \
                       config, migrations), and the digest that approves exactly this plan for fz_deploy. Writes \
-                      nothing. It reads the manifest, not the compiled harness, and does not check that the venture \
-                      builds.",
+                      nothing. It reads the manifest, not the compiled harness. ok does not mean ready: \
+                      migrations.not_collected names modules whose migrations the operator has to collect first.",
         params: &[MANIFEST, MIGRATIONS],
         hints: READS,
         run: Run::Fz(plan),
@@ -144,7 +144,12 @@ pub(crate) static TABLE: [Tool; 8] = [
                       with changed false. It does not change code, collect migrations or deploy: plan afterwards. \
                       A module is removed by editing the manifest.",
         params: &[
-            Param::new("module", Kind::Text, "The module's slug, as the catalogue of modules names it").required(),
+            Param::new(
+                "module",
+                Kind::Text,
+                "The module's slug, like waitlist; an unknown one is refused with the list of those there are",
+            )
+            .required(),
             MANIFEST,
         ],
         hints: ADDS,
@@ -158,7 +163,11 @@ pub(crate) static TABLE: [Tool; 8] = [
                       stay with the operator. Refuses a missing or stale plan. A production venture and a plan that \
                       removes modules each need the consent of a person.",
         params: &[
-            Param::new("plan", Kind::Text, "The digest that fz_plan gave. Without it the refusal says so"),
+            Param::new(
+                "plan",
+                Kind::Text,
+                "The digest that fz_plan gave and that was approved; never one from a stale-plan message",
+            ),
             MANIFEST,
             MIGRATIONS,
             Param::new(

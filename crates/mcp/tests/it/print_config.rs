@@ -157,7 +157,8 @@ fn the_clients_limit_is_longer_than_the_servers_where_it_has_one() {
     };
     for (limit, codex, gemini, zed) in [
         ("600", 630, 630_000, 600),
-        ("50", 80, 80_000, 50),
+        ("50", 80, 80_000, 80),
+        ("590", 620, 620_000, 600),
         ("0", 86_400, 86_400_000, 600),
         ("9000", 9030, 9_030_000, 600),
     ] {
@@ -183,11 +184,15 @@ fn codex_is_told_to_pass_on_what_cargo_needs_and_only_what_is_set() {
 fn what_a_client_may_expand_is_warned_of() {
     let warned = |args: &[&str]| print("gemini", args).1.contains("warning: ");
     let here = env!("CARGO_MANIFEST_DIR");
-    assert!(!warned(&["--cwd", here, "--", "fz"]));
-    assert!(warned(&["--cwd", here, "--", "fz", "$HOME/x"]));
+    assert!(!warned(&["--cwd", here, "--", "cargo", "run"]));
+    assert!(warned(&["--cwd", here, "--", "cargo", "$HOME/x"]));
     assert!(warned(&["--cwd", here, "--", "~/fz"]));
     let (_, stderr) = print("gemini", &["--cwd", "no-such-directory", "--", "fz"]);
     assert!(stderr.contains("no-such-directory is no directory"), "{stderr}");
+    let (_, stderr) = print("gemini", &["--cwd", here, "--", "fz"]);
+    assert!(stderr.contains("fz is looked up on the client's PATH"), "{stderr}");
+    let (_, stderr) = print("gemini", &["--cwd", here, "--", "./no-such-fz"]);
+    assert!(stderr.contains("no-such-fz is not there yet"), "{stderr}");
 }
 
 #[test]
