@@ -317,23 +317,29 @@ fn encode_into(line: &mut Vec<u8>, value: &impl Serialize) {
     }
 }
 
-/// Writes text as a JSON string.
+/// Writes text as a JSON string, whole runs of plain bytes at once.
 pub(crate) fn push_string(line: &mut Vec<u8>, text: &str) {
+    let is_special = |byte: &u8| matches!(byte, 0x00..=0x1F | b'"' | b'\\' | 0xE2);
     line.push(b'"');
-    let mut bytes = text.as_bytes();
-    while let [first, rest @ ..] = bytes {
-        bytes = rest;
-        match first {
-            b'"' | b'\\' => line.extend_from_slice(&[b'\\', *first]),
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, found) = rest.split_at(rest.iter().position(is_special).unwrap_or(rest.len()));
+        line.extend_from_slice(plain);
+        let [special, after @ ..] = found else { break };
+        rest = after;
+        match special {
+            b'"' | b'\\' => line.extend_from_slice(&[b'\\', *special]),
             b'\n' => line.extend_from_slice(b"\\n"),
             b'\r' => line.extend_from_slice(b"\\r"),
             b'\t' => line.extend_from_slice(b"\\t"),
-            0x00..=0x1F => line.extend_from_slice(format!("\\u{first:04x}").as_bytes()),
-            0xE2 if let Some((escape, rest)) = separator(rest) => {
-                line.extend_from_slice(escape);
-                bytes = rest;
-            }
-            plain => line.push(*plain),
+            0xE2 => match separator(after) {
+                Some((escape, after)) => {
+                    line.extend_from_slice(escape);
+                    rest = after;
+                }
+                None => line.push(*special),
+            },
+            control => line.extend_from_slice(format!("\\u{control:04x}").as_bytes()),
         }
     }
     line.push(b'"');
