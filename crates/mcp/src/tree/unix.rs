@@ -7,6 +7,8 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+#[cfg(target_os = "linux")]
+use rustix::process::PidfdFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use wait_timeout::ChildExt;
 
@@ -87,11 +89,30 @@ impl Tree {
     pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
         // It has mostly ended already, and asking that first is much the cheaper way.
         let status = match self.child.try_wait() {
+            Ok(None) if self.await_end(patience) => self.child.try_wait(),
             Ok(None) => self.child.wait_timeout(patience),
             ended => ended,
         };
         self.reaped |= !matches!(status, Ok(None));
         status
+    }
+
+    /// Waits for the child's end without any signal, where the system can. A handler of SIGCHLD would interrupt the
+    /// server's own thread at the end of every child.
+    #[cfg(target_os = "linux")]
+    fn await_end(&self, patience: Duration) -> bool {
+        let Some(Ok(pid)) = self.group.map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty())) else {
+            return false;
+        };
+        // At the deadline, or when interrupted, the caller finds it running still and comes back.
+        let timeout = Timespec::try_from(patience).ok();
+        let _ = poll(&mut [PollFd::new(&pid, PollFlags::IN)], timeout.as_ref());
+        true
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn await_end(&self, _: Duration) -> bool {
+        false
     }
 
     /// Asks the whole group to end.
@@ -128,9 +149,18 @@ impl Drop for Tree {
 fn own_sigchld() {
     static OWNED: Once = Once::new();
     OWNED.call_once(|| {
-        // It fails only for signals that no process may handle.
-        drop(signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default()));
+        if is_sigchld_ignored() {
+            // It fails only for signals that no process may handle.
+            drop(signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default()));
+        }
     });
+}
+
+/// Linux tells; where nothing does, it is taken to be.
+fn is_sigchld_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_none_or(|mask| mask >> (signal_hook::consts::SIGCHLD - 1) & 1 == 1)
 }
 
 /// Keeps a buffer that has room as it is: the read that only finds the end needs none.
