@@ -66,6 +66,8 @@ struct Bench {
     venture: PathBuf,
     data: PathBuf,
     figures: Figures,
+    /// Whose turn comes first.
+    begins: usize,
 }
 
 fn main() -> Result<()> {
@@ -81,26 +83,32 @@ fn main() -> Result<()> {
     };
     rustix::thread::sched_setaffinity(None, &one)?;
     let mut pinned = start(&bench, &bench.trivial, &bench.data)?;
+    let mut real_pinned = start(&bench, &bench.fz, &bench.venture)?;
     let mut floor = bench.start_floor()?;
     rustix::thread::sched_setaffinity(None, &every)?;
     let mut real = start(&bench, &bench.fz, &bench.venture)?;
     let mut trivial = start(&bench, &bench.trivial, &bench.data)?;
     bench.compare_answers(&mut real)?;
-    bench.warm_up(&mut real, &mut trivial, &mut pinned, &mut floor)?;
+    Bench::warm_up(&[&PING, &LIST, &CODES], 300, &mut pinned)?;
+    for servers in [&mut real, &mut real_pinned, &mut trivial] {
+        Bench::warm_up(&[&PLAN], 20, servers)?;
+    }
 
     for round in 0..options.rounds {
         bench.cold(round)?;
-        bench.plans(round, &mut real, &mut trivial)?;
+        bench.plans("plan", round, &mut real)?;
+        bench.trivial_plans(round, &mut trivial)?;
         bench.at_once(round, &mut real)?;
         bench.objects(round, &mut trivial)?;
         rustix::thread::sched_setaffinity(None, &one)?;
         bench.replies(round, &mut pinned, &mut floor)?;
         bench.hanging(round, &mut pinned)?;
+        bench.plans("plan on one core", round, &mut real_pinned)?;
         rustix::thread::sched_setaffinity(None, &every)?;
         eprint!("\r{}", round + 1);
     }
     eprintln!();
-    drop((real, trivial, pinned, floor));
+    drop((real, real_pinned, trivial, pinned, floor));
     let memory = bench.memory()?;
     let docs = options.write.then(|| options.root.join("docs"));
     report::write(&bench.figures, &memory, &options.scratch, options.rounds, docs.as_deref())
@@ -141,6 +149,7 @@ impl Bench {
             venture,
             data,
             figures: Figures::default(),
+            begins: 0,
         };
         bench.write_data()?;
         Ok(bench)
@@ -219,36 +228,26 @@ impl Bench {
         Ok(took)
     }
 
-    fn warm_up(
-        &self,
-        real: &mut [Server],
-        trivial: &mut [Server],
-        pinned: &mut [Server],
-        floor: &mut Server,
-    ) -> Result<()> {
-        for request in [&PING, &LIST, &CODES] {
-            for server in pinned.iter_mut().chain([&mut *floor]) {
-                for _ in 0..300 {
+    fn warm_up(requests: &[&Request], times: usize, servers: &mut [Server]) -> Result<()> {
+        for request in requests {
+            for server in &mut *servers {
+                for _ in 0..times {
                     server.ask(request)?;
                 }
-            }
-        }
-        for server in real.iter_mut().chain(trivial) {
-            for _ in 0..20 {
-                server.ask(&PLAN)?;
             }
         }
         Ok(())
     }
 
-    /// Everybody's turn in a round; who begins changes from round to round.
-    fn turns(&self, round: usize) -> Vec<usize> {
+    /// Everybody's turn, the floor's last; who begins changes each time.
+    fn turns(&mut self) -> Vec<usize> {
         let count = self.recipes.len() + 1;
-        (0..count).map(|turn| (turn + round) % count).collect()
+        self.begins = (self.begins + 1) % count;
+        (0..count).map(|turn| (turn + self.begins) % count).collect()
     }
 
     fn cold(&mut self, round: usize) -> Result<()> {
-        for turn in self.turns(round) {
+        for turn in self.turns() {
             // Node and Python take hundreds of times as long: now and then is enough.
             let is_slow = turn == 2 || turn == 3;
             let times = if !is_slow { 5 } else { usize::from(round.is_multiple_of(4)) };
@@ -263,35 +262,47 @@ impl Bench {
         Ok(())
     }
 
-    fn plans(&mut self, round: usize, real: &mut [Server], trivial: &mut [Server]) -> Result<()> {
-        for (measure, servers) in [("plan", real), ("trivial plan", trivial)] {
-            for part in 0..5 {
-                for turn in self.turns(round + part) {
-                    for _ in 0..6 {
-                        let (name, took) = match servers.get_mut(turn) {
-                            Some(server) => (self.recipes[turn].name, server.ask(&PLAN)?),
-                            None if measure == "plan" => (FLOOR, self.bare(&self.fz, &self.venture, "plan")?),
-                            None => (FLOOR, self.bare(&self.trivial, &self.data, "plan")?),
-                        };
-                        self.figures.add(measure, name, round, took);
-                    }
+    /// Everybody does the same so many times in a row. The first time is not counted: it would pay for what the one
+    /// before has driven out of the caches.
+    fn compare(
+        &mut self,
+        (measure, round, times): (&str, usize, usize),
+        servers: &mut [Server],
+        ask: impl Fn(&mut Server) -> io::Result<Duration>,
+        mut bare: impl FnMut(&Self) -> Result<Duration>,
+    ) -> Result<()> {
+        for turn in self.turns() {
+            for time in 0..=times {
+                let (name, took) = match servers.get_mut(turn) {
+                    Some(server) => (self.recipes[turn].name, ask(server)?),
+                    None => (FLOOR, bare(self)?),
+                };
+                if time > 0 {
+                    self.figures.add(measure, name, round, took);
                 }
             }
         }
         Ok(())
     }
 
+    fn plans(&mut self, measure: &str, round: usize, real: &mut [Server]) -> Result<()> {
+        for _ in 0..4 {
+            let bare = |bench: &Self| bench.bare(&bench.fz, &bench.venture, "plan");
+            self.compare((measure, round, 8), real, |server| server.ask(&PLAN), bare)?;
+        }
+        Ok(())
+    }
+
+    fn trivial_plans(&mut self, round: usize, trivial: &mut [Server]) -> Result<()> {
+        let bare = |bench: &Self| bench.bare(&bench.trivial, &bench.data, "plan");
+        self.compare(("trivial plan", round, 16), trivial, |server| server.ask(&PLAN), bare)
+    }
+
     fn at_once(&mut self, round: usize, real: &mut [Server]) -> Result<()> {
         for count in FLIGHTS {
-            for turn in self.turns(round) {
-                for _ in 0..2 {
-                    let (name, took) = match real.get_mut(turn) {
-                        Some(server) => (self.recipes[turn].name, server.ask_at_once(&PLAN, count)?),
-                        None => (FLOOR, self.bare_at_once(count)?),
-                    };
-                    self.figures.add(&format!("plans at once: {count}"), name, round, took);
-                }
-            }
+            let measure = format!("plans at once: {count}");
+            let bare = |bench: &Self| bench.bare_at_once(count);
+            self.compare((&measure, round, 3), real, |server| server.ask_at_once(&PLAN, count), bare)?;
         }
         Ok(())
     }
@@ -314,31 +325,17 @@ impl Bench {
     fn objects(&mut self, round: usize, trivial: &mut [Server]) -> Result<()> {
         for size in SIZES {
             self.write_object(size)?;
-            for turn in self.turns(round) {
-                for _ in 0..if size > 1 << 20 { 1 } else { 3 } {
-                    let (name, took) = match trivial.get_mut(turn) {
-                        Some(server) => (self.recipes[turn].name, server.ask(&VERIFY)?),
-                        None => (FLOOR, self.bare(&self.trivial, &self.data, "verify")?),
-                    };
-                    self.figures.add(&format!("object: {size}"), name, round, took);
-                }
-            }
+            let (measure, times) = (format!("object: {size}"), if size > 1 << 20 { 1 } else { 3 });
+            let bare = |bench: &Self| bench.bare(&bench.trivial, &bench.data, "verify");
+            self.compare((&measure, round, times), trivial, |server| server.ask(&VERIFY), bare)?;
         }
         Ok(())
     }
 
-    /// What is answered from memory, everybody on one core.
+    /// What is answered from memory.
     fn replies(&mut self, round: usize, pinned: &mut [Server], floor: &mut Server) -> Result<()> {
-        let requests: [(&str, &Request); 3] = [("ping", &PING), ("list", &LIST), ("codes", &CODES)];
-        for (measure, request) in requests {
-            for turn in self.turns(round) {
-                let name = self.recipes.get(turn).map_or(FLOOR, |recipe| recipe.name);
-                let server = pinned.get_mut(turn).unwrap_or(floor);
-                for _ in 0..100 {
-                    let took = server.ask(request)?;
-                    self.figures.add(measure, name, round, took);
-                }
-            }
+        for (measure, request) in [("ping", &PING), ("list", &LIST), ("codes", &CODES)] {
+            self.compare((measure, round, 100), pinned, |server| server.ask(request), |_| Ok(floor.ask(request)?))?;
         }
         Ok(())
     }

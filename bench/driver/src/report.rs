@@ -42,6 +42,8 @@ fn rows() -> Vec<Row> {
         row("fz_plan", "plan", 0.5, Some(1.05)),
         row("fz_plan, p95", "plan", 0.95, None),
         row("fz_plan, p99", "plan", 0.99, Some(1.10)),
+        row("fz_plan, on one core", "plan on one core", 0.5, Some(1.05)),
+        row("fz_plan, on one core, p99", "plan on one core", 0.99, Some(1.10)),
         row("fz_plan, trivial child", "trivial plan", 0.5, None),
     ];
     for count in FLIGHTS {
