@@ -42,7 +42,6 @@ mod soak;
 mod streams;
 mod support;
 mod transcripts;
-mod traps;
 mod versions;
 #[cfg(unix)]
 mod wire;
