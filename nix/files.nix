@@ -9,6 +9,7 @@ rec {
     ../Cargo.toml
     ../crates/mcp/Cargo.toml
     ../crates/mcp/benches
+    ../crates/mcp/build.rs
     ../crates/mcp/src
     ../crates/stub/Cargo.toml
     ../crates/stub/src
