@@ -272,14 +272,17 @@ impl Bench {
         mut bare: impl FnMut(&Self) -> Result<Duration>,
     ) -> Result<()> {
         for turn in self.turns() {
-            for time in 0..=times {
-                let (name, took) = match servers.get_mut(turn) {
-                    Some(server) => (self.recipes[turn].name, ask(server)?),
-                    None => (FLOOR, bare(self)?),
-                };
-                if time > 0 {
-                    self.figures.add(measure, name, round, took);
-                }
+            // Kept aside, so that no bookkeeping comes between two requests.
+            let mut took = Vec::with_capacity(times + 1);
+            for _ in 0..=times {
+                took.push(match servers.get_mut(turn) {
+                    Some(server) => ask(server)?,
+                    None => bare(self)?,
+                });
+            }
+            let name = self.recipes.get(turn).map_or(FLOOR, |recipe| recipe.name);
+            for took in took.into_iter().skip(1) {
+                self.figures.add(measure, name, round, took);
             }
         }
         Ok(())

@@ -85,8 +85,10 @@ impl Server {
         let message = self.message(request);
         let began = Instant::now();
         self.stdin.write_all(&message)?;
-        self.read()?;
-        Ok(began.elapsed())
+        self.take()?;
+        let took = began.elapsed();
+        self.check()?;
+        Ok(took)
     }
 
     /// So many equal requests in one write, until the last reply.
@@ -109,10 +111,20 @@ impl Server {
     /// The next reply, which must be a result, with its line feed. Only its beginning is looked at, so that a long reply
     /// costs the client no second reading.
     pub fn read(&mut self) -> io::Result<&[u8]> {
+        self.take()?;
+        self.check()
+    }
+
+    fn take(&mut self) -> io::Result<()> {
         self.line.clear();
         self.stdout.read_until(b'\n', &mut self.line)?;
-        let head = String::from_utf8_lossy(&self.line[..self.line.len().min(300)]);
-        if !head.get(..64).unwrap_or(&head).contains("\"result\":") {
+        Ok(())
+    }
+
+    fn check(&self) -> io::Result<&[u8]> {
+        const RESULT: &[u8] = b"\"result\":";
+        if !self.line.windows(RESULT.len()).take(64).any(|part| part == RESULT) {
+            let head = String::from_utf8_lossy(&self.line[..self.line.len().min(300)]);
             return Err(io::Error::other(format!("no result: {head}")));
         }
         Ok(&self.line)
