@@ -1,6 +1,8 @@
 //! Supervises one child: checks what needs the file system, spawns, drains, keeps the deadline, stops, reads the
 //! outcome. Runs on the call's own thread and owns its process tree; shares nothing but its stop flag.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use crate::clean;
 use crate::codes::Code;
-use crate::config::{Config, GRACE, LINGER, MAX_EXCERPT, MAX_NOTE, MAX_STDOUT, SHORT_GRACE, TICK};
+use crate::config::{Config, GRACE, LINGER, MAX_EXCERPT, MAX_NOTE, MAX_QUICK, MAX_STDOUT, SHORT_GRACE, TICK};
 use crate::envelope::{self, Envelope, Failure, NotOne};
 use crate::tools::{Argv, Refusal};
-use crate::tree::{Drained, Output, Tree};
+use crate::tree::{self, Drained, Handle, Output, Tree};
 
 /// What one call runs.
 pub(crate) struct Job {
@@ -51,10 +53,99 @@ impl Stop {
     }
 }
 
-/// Runs a job to its end. Every outcome is an envelope, also of a call that was asked to stop, whose answer nobody
-/// reads. `note` gets the last line of stderr now and then.
-pub(crate) fn run(config: &Config, job: &Job, stop: &Stop, note: Option<&dyn Fn(String)>) -> Envelope {
-    Call { config, stop }.run(job, note).unwrap_or_else(|ended| match ended {
+/// A child at work: what it has printed, and the lock of its venture, which is held until its tree is gone.
+pub(crate) struct Started {
+    tree: Tree,
+    output: Output,
+    /// What was read of its output, once that has ended.
+    object: Option<Result<Envelope, NotOne>>,
+    since: Instant,
+    _lock: Option<File>,
+}
+
+/// How far a child has come.
+pub(crate) enum Progress {
+    Going,
+    Done(Envelope),
+    /// There is more to do or to say than a moment allows: [`run`] goes on from here.
+    Slow,
+}
+
+impl Started {
+    /// Starts a job without waiting for anything. `None` leaves the start, and what there is to say of it, to [`run`]:
+    /// where another server holds the lock, where the path of the directory or of the program is not in the kernel's
+    /// memory, so that a disk or a network would have to be asked, and where anything fails.
+    pub(crate) fn at_once(config: &Config, job: &Job) -> Option<Self> {
+        if !job.paths.is_empty() || tree::look_up(&config.cwd).is_err() || !is_at_hand(&config.program) {
+            return None;
+        }
+        let call = Call { config, stop: &Stop::default() };
+        let lock = File::open(&config.cwd).ok()?;
+        try_lock(&lock, job.read_only).ok()?;
+        call.check_directory().ok()?;
+        Some(Self::new(call.spawn(&job.argv).ok()?, Some(lock)))
+    }
+
+    fn new(tree: Tree, lock: Option<File>) -> Self {
+        Self { tree, output: Output::default(), object: None, since: Instant::now(), _lock: lock }
+    }
+
+    /// What becomes readable when [`Started::advance`] has something to do.
+    pub(crate) fn handles(&mut self) -> Vec<Handle<'_>> {
+        self.tree.handles()
+    }
+
+    /// When the child has had its moment.
+    pub(crate) fn slow_from(&self) -> Instant {
+        self.since + TICK
+    }
+
+    /// Takes what is there.
+    pub(crate) fn advance(&mut self) -> Progress {
+        let drained = self.drain(Duration::ZERO);
+        if self.output.stdout.len() > MAX_QUICK || Instant::now() >= self.slow_from() {
+            return Progress::Slow;
+        }
+        if drained != Drained::Ended {
+            return Progress::Going;
+        }
+        self.read();
+        if !self.tree.has_ended() {
+            return Progress::Going;
+        }
+        match self.object.take() {
+            Some(Ok(envelope)) if self.tree.wait(Duration::ZERO).is_ok() => Progress::Done(envelope),
+            object => {
+                self.object = object;
+                Progress::Slow
+            }
+        }
+    }
+
+    fn drain(&mut self, patience: Duration) -> Drained {
+        self.tree.drain(&mut self.output, patience)
+    }
+
+    /// Reads what was printed, before the child's end is waited for: that takes a moment.
+    fn read(&mut self) {
+        self.object = Some(self.object());
+    }
+
+    fn object(&mut self) -> Result<Envelope, NotOne> {
+        self.object.take().unwrap_or_else(|| Envelope::read(std::mem::take(&mut self.output.stdout)))
+    }
+}
+
+/// Runs a job to its end, from where it has come to if it was started. Every outcome is an envelope, also of a call that
+/// was asked to stop, whose answer nobody reads. `note` gets the last line of stderr now and then.
+pub(crate) fn run(
+    config: &Config,
+    job: &Job,
+    started: Option<Started>,
+    stop: &Stop,
+    note: Option<&dyn Fn(String)>,
+) -> Envelope {
+    Call { config, stop }.run(job, started, note).unwrap_or_else(|ended| match ended {
         Ended::Refused(refusal) => refusal.into(),
         Ended::Failed(failure) => failure.into(),
         Ended::Asked => Failure::new(Code::Unavailable, "the call was stopped").into(),
@@ -81,8 +172,14 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn run(&self, job: &Job, note: Option<&dyn Fn(String)>) -> Result<Envelope, Ended> {
-        let _lock = self.lock(job.read_only, note)?;
+    fn run(&self, job: &Job, started: Option<Started>, note: Option<&dyn Fn(String)>) -> Result<Envelope, Ended> {
+        let mut started = started.map_or_else(|| self.start(job, note), Ok)?;
+        let (status, read) = self.watch(&mut started, note)?;
+        read.map_err(|not| self.no_json(&not, &started.output, status))
+    }
+
+    fn start(&self, job: &Job, note: Option<&dyn Fn(String)>) -> Result<Started, Ended> {
+        let lock = self.lock(job.read_only, note)?;
         // Only now: the wait for the lock may have been long.
         self.check_directory()?;
         if !self.config.allow_outside_paths && !job.paths.is_empty() {
@@ -91,11 +188,7 @@ impl Call<'_> {
         if self.stop.is_asked() {
             return Err(Ended::Asked);
         }
-        let mut tree = self.spawn(&job.argv)?;
-        let mut output = Output::default();
-        let status = self.watch(&mut tree, &mut output, note)?;
-        drop(tree);
-        Envelope::read(std::mem::take(&mut output.stdout)).map_err(|not| self.no_json(&not, &output, status))
+        Ok(Started::new(self.spawn(&job.argv)?, lock))
     }
 
     /// The configured command, fit to show.
@@ -129,7 +222,7 @@ impl Call<'_> {
         let since = Instant::now();
         let mut waiting = note;
         loop {
-            match if shared { file.try_lock_shared() } else { file.try_lock() } {
+            match try_lock(&file, shared) {
                 Ok(()) => return Ok(Some(file)),
                 Err(TryLockError::Error(_)) => return Ok(None),
                 Err(TryLockError::WouldBlock) if self.stop.is_asked() => return Err(Ended::Asked),
@@ -164,7 +257,7 @@ impl Call<'_> {
                     format!("name the venture's fz after --, or in FZ_MCP_COMMAND{}", unexpanded(&program))
                 }
                 io::ErrorKind::NotFound => {
-                    let path = std::env::var_os("PATH").unwrap_or_default();
+                    let path = env::var_os("PATH").unwrap_or_default();
                     let path = clean::clean(&path.to_string_lossy());
                     format!("name the venture's fz after --, with its whole path. PATH is `{path}`")
                 }
@@ -178,73 +271,74 @@ impl Call<'_> {
         })
     }
 
-    /// Takes the child's output until both pipes have ended, then its status. Leaves no part of the tree behind when
-    /// the call ends in any other way.
+    /// Takes the child's output until both pipes have ended, reads it, then takes the child's status. Leaves no part of
+    /// the tree behind when the call ends in any other way.
     fn watch(
         &self,
-        tree: &mut Tree,
-        output: &mut Output,
+        started: &mut Started,
         note: Option<&dyn Fn(String)>,
-    ) -> Result<Option<ExitStatus>, Ended> {
-        let started = Instant::now();
-        let mut notes = Notes { note, told: 0, next: started };
+    ) -> Result<(Option<ExitStatus>, Result<Envelope, NotOne>), Ended> {
+        let since = started.since;
+        let mut notes = Notes { note, told: 0, next: since };
         let mut lingers_until = None;
-        let mut looked = started;
+        let mut looked = since;
         loop {
-            let drained = tree.drain(output, self.patience(started));
-            if output.stdout.len() > MAX_STDOUT {
-                let status = self.halt(tree, output, GRACE);
-                let not = envelope::too_much(std::mem::take(&mut output.stdout));
-                return Err(self.no_json(&not, output, status));
+            let drained = started.drain(self.patience(since));
+            if started.output.stdout.len() > MAX_STDOUT {
+                let status = self.halt(started, GRACE);
+                let not = envelope::too_much(std::mem::take(&mut started.output.stdout));
+                return Err(self.no_json(&not, &started.output, status));
             }
             if drained == Drained::Ended {
-                match tree.wait(self.patience(started)) {
+                started.read();
+                match started.tree.wait(self.patience(since)) {
                     Ok(None) => {}
-                    ended => return Ok(ended.ok().flatten()),
+                    ended => return Ok((ended.ok().flatten(), started.object())),
                 }
             }
             if self.stop.is_asked() {
-                self.halt(tree, output, GRACE);
+                self.halt(started, GRACE);
                 return Err(Ended::Asked);
             }
-            if let Some(limit) = self.config.limit.filter(|limit| started.elapsed() >= *limit) {
-                self.halt(tree, output, GRACE);
-                return Err(self.timed_out(limit, output).into());
+            if let Some(limit) = self.config.limit.filter(|limit| since.elapsed() >= *limit) {
+                self.halt(started, GRACE);
+                return Err(self.timed_out(limit, &started.output).into());
             }
-            notes.tell(output);
+            notes.tell(&started.output);
             // Something outlived the program and holds its pipes.
             let now = Instant::now();
             if drained == Drained::Nothing || now >= looked + TICK {
                 looked = now;
-                if tree.has_ended() && now >= *lingers_until.get_or_insert(now + LINGER) {
-                    return Ok(self.halt(tree, output, SHORT_GRACE));
+                if started.tree.has_ended() && now >= *lingers_until.get_or_insert(now + LINGER) {
+                    let status = self.halt(started, SHORT_GRACE);
+                    return Ok((status, started.object()));
                 }
             }
         }
     }
 
     /// How long to wait for output: to the limit, a tick at most.
-    fn patience(&self, started: Instant) -> Duration {
-        self.config.limit.map_or(TICK, |limit| limit.saturating_sub(started.elapsed()).min(TICK))
+    fn patience(&self, since: Instant) -> Duration {
+        self.config.limit.map_or(TICK, |limit| limit.saturating_sub(since.elapsed()).min(TICK))
     }
 
     /// Stops the whole tree: asks, waits for a grace while its output is taken, kills, reaps.
-    fn halt(&self, tree: &mut Tree, output: &mut Output, grace: Duration) -> Option<ExitStatus> {
+    fn halt(&self, started: &mut Started, grace: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
-        tree.terminate();
+        started.tree.terminate();
         loop {
             let grace = if self.stop.is_urgent() { grace.min(SHORT_GRACE) } else { grace };
             let left = grace.saturating_sub(begun.elapsed());
-            let drained = tree.drain(output, left.min(TICK));
-            output.stdout.truncate(MAX_STDOUT + 1);
-            if left.is_zero() || (drained == Drained::Ended && tree.has_ended()) {
+            let drained = started.drain(left.min(TICK));
+            started.output.stdout.truncate(MAX_STDOUT + 1);
+            if left.is_zero() || (drained == Drained::Ended && started.tree.has_ended()) {
                 break;
             }
             if drained == Drained::Ended {
                 std::thread::park_timeout(left.min(TICK));
             }
         }
-        tree.kill()
+        started.tree.kill()
     }
 
     fn no_json(&self, not: &NotOne, output: &Output, status: Option<ExitStatus>) -> Ended {
@@ -268,6 +362,20 @@ impl Call<'_> {
             ),
         )
     }
+}
+
+/// Whether the system finds a program without waiting, by its path or on PATH.
+fn is_at_hand(program: &OsStr) -> bool {
+    let is_missing = |found: &io::Result<()>| found.as_ref().is_err_and(|why| why.kind() == io::ErrorKind::NotFound);
+    let dirs =
+        if Path::new(program).is_absolute() { Some("/".into()) } else { env::var_os("PATH") }.unwrap_or_default();
+    let mut found = env::split_paths(&dirs).map(|dir| tree::look_up(&dir.join(program)));
+    found.find(|found| !is_missing(found)).is_some_and(|found| found.is_ok())
+}
+
+/// Does not wait for a lock that another holds.
+fn try_lock(file: &File, shared: bool) -> Result<(), TryLockError> {
+    if shared { file.try_lock_shared() } else { file.try_lock() }
 }
 
 /// What to add about a path that a client was expected to expand, and did not.

@@ -148,7 +148,7 @@ fn call(config: &Config, name: &'static str, stop: &Stop) -> Option<Called> {
         }
     };
     let job = Job { argv: build(&args), paths: args.paths(), read_only: tool.hints.read_only };
-    let envelope = call::run(config, &job, stop, Some(&note));
+    let envelope = call::run(config, &job, None, stop, Some(&note));
     let milliseconds = started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
     let answer = serde_json::from_str(envelope.object()).unwrap_or(Answer { failures: Vec::new() });
     let clean = |failure: Failure| Failure { code: clean(&failure.code), message: clean(&failure.message) };

@@ -47,6 +47,8 @@ pub const MAX_READERS: usize = 8;
 pub const MAX_WAITING: usize = 256;
 /// How often a running call looks at its stop flag.
 pub const TICK: Duration = Duration::from_millis(50);
+/// Bytes of stdout up to which a child that ends within a [`TICK`] is looked after by the server's own thread.
+pub const MAX_QUICK: usize = 16 * 1024;
 /// Between two heartbeats of a call whose client asked for progress.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 /// From asking a process tree to end, on time-out and cancellation, to killing it.

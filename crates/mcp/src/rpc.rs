@@ -218,7 +218,9 @@ pub(crate) fn parse_message(text: &str) -> Result<Incoming<'_>, Rejected> {
         return Ok(Incoming::Response);
     }
     let name = method.and_then(string);
-    let version_is_right = jsonrpc.and_then(string).as_deref() == Some("2.0");
+    // Almost always written so; an escape in it is allowed.
+    let version_is_right =
+        jsonrpc.is_some_and(|version| version.get() == r#""2.0""# || string(version).as_deref() == Some("2.0"));
     let Some(raw_id) = id else {
         return match name {
             Some(method) if version_is_right => {

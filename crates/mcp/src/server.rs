@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 
-use crate::call::{self, Job, Stop};
+use crate::call::{self, Job, Progress, Started, Stop};
 use crate::codes::Code;
 use crate::config::{
     Config, HEARTBEAT, MAX_BATCH, MAX_READERS, MAX_REFUSAL, MAX_REPLY, MAX_TOKEN, MAX_WAITING, SHUTDOWN,
@@ -33,6 +33,7 @@ pub(crate) fn run(config: Config, transport: Transport) -> u8 {
         calls: BTreeMap::new(),
         waiting: VecDeque::new(),
         batches: BTreeMap::new(),
+        quick: None,
         idle: Vec::new(),
         next_key: 0,
         ending: false,
@@ -55,6 +56,9 @@ struct Server {
     /// Those not started, in arrival order, each with what it will run.
     waiting: VecDeque<(Key, Job)>,
     batches: BTreeMap<Key, Batch>,
+    /// A call that this thread looks after itself for its first moment: to wake another costs more than all else that a
+    /// short call takes beyond its child.
+    quick: Option<Work>,
     /// Threads without a call, at most as many as calls ran at once: starting one costs as much as a small reply.
     idle: Vec<Sender<Work>>,
     next_key: Key,
@@ -87,6 +91,8 @@ struct Work {
     id: Id,
     revision: &'static Revision,
     job: Job,
+    /// Its child, if that was started.
+    started: Option<Started>,
     stop: Arc<Stop>,
     wants_notes: bool,
 }
@@ -123,7 +129,10 @@ impl Server {
             if self.ending && self.calls.is_empty() && self.transport.is_flushed() {
                 return 0;
             }
-            match self.transport.next(self.next_heartbeat()) {
+            let deadline = self.deadline();
+            let child = self.quick.as_mut().and_then(|work| work.started.as_mut());
+            let handles = child.map(Started::handles).unwrap_or_default();
+            match self.transport.next(deadline, &handles) {
                 Event::Line(Line::Whole(line)) => self.receive(&line),
                 Event::Line(Line::TooLong) => {
                     let error = RpcError::new(
@@ -140,7 +149,11 @@ impl Server {
                     }
                 }
                 Event::Sent => {}
-                Event::Tick => self.beat(),
+                Event::Child => self.attend(),
+                Event::Tick => {
+                    self.attend();
+                    self.beat();
+                }
                 Event::Lost => {
                     self.shut_down();
                     return 0;
@@ -356,24 +369,72 @@ impl Server {
                 return self.fail(key, Failure::new(Code::Unavailable, why));
             }
         };
+        let is_alone = self.calls.values().all(|call| call.running.is_none());
         let Some(call) = self.calls.get_mut(&key) else { return };
         let Some(ticket) = &call.ticket else { return };
         let stop = Arc::new(Stop::default());
         let (id, revision, wants_notes) = (ticket.id.clone(), ticket.revision, ticket.progress.is_some());
-        // It fails only for a thread that is gone, and none goes before the server.
-        drop(worker.send(Work { key, id, revision, job, stop: Arc::clone(&stop), wants_notes }));
+        let work = Work { key, id, revision, job, started: None, stop: Arc::clone(&stop), wants_notes };
         call.running = Some(Running { stop, worker });
+        self.delegate_quick();
+        if is_alone {
+            self.quick = Some(work);
+        } else {
+            self.delegate(work);
+        }
+    }
+
+    /// Leaves a call to the thread that was hired for it.
+    fn delegate(&self, work: Work) {
+        if let Some(running) = self.calls.get(&work.key).and_then(|call| call.running.as_ref()) {
+            // It fails only for a thread that is gone, and none goes before the server.
+            drop(running.worker.send(work));
+        }
+    }
+
+    /// Leaves the call that this thread looks after to its own.
+    fn delegate_quick(&mut self) {
+        if let Some(work) = self.quick.take() {
+            self.delegate(work);
+        }
+    }
+
+    /// Starts the call that this thread looks after, or takes what its child has written since.
+    fn attend(&mut self) {
+        let Some(mut work) = self.quick.take() else { return };
+        let Some(started) = &mut work.started else {
+            let start = || Started::at_once(&self.config, &work.job);
+            work.started = catch_unwind(AssertUnwindSafe(start)).unwrap_or_default();
+            match work.started {
+                Some(_) => self.quick = Some(work),
+                None => self.delegate(work),
+            }
+            return;
+        };
+        let answer = || match started.advance() {
+            Progress::Done(envelope) => Ok(reply::call(work.revision, &work.id, &envelope)),
+            progress => Err(progress),
+        };
+        match catch_unwind(AssertUnwindSafe(answer)) {
+            Ok(Err(Progress::Going)) => self.quick = Some(work),
+            Ok(Err(_)) => self.delegate(work),
+            ended => {
+                // The venture is free before its answer is there.
+                work.started = None;
+                self.finish(work.key, ended.ok().and_then(Result::ok));
+            }
+        }
     }
 
     fn hire(&self) -> io::Result<Sender<Work>> {
         let (config, mailbox) = (Arc::clone(&self.config), self.transport.mailbox());
         let (worker, work) = channel::<Work>();
         std::thread::Builder::new().name("call".into()).spawn(move || {
-            for Work { key, id, revision, job, stop, wants_notes } in work {
+            for Work { key, id, revision, job, started, stop, wants_notes } in work {
                 let note = |line| mailbox.note(key, line);
                 let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
                 // Encoded here, so that a large answer keeps nobody waiting.
-                let answer = || reply::call(revision, &id, &call::run(&config, &job, &stop, note));
+                let answer = || reply::call(revision, &id, &call::run(&config, &job, started, &stop, note));
                 mailbox.finished(key, catch_unwind(AssertUnwindSafe(answer)).ok());
             }
         })?;
@@ -408,6 +469,7 @@ impl Server {
         let batch = call.ticket.take().and_then(|ticket| ticket.batch);
         if let Some(running) = &call.running {
             running.stop.cancel();
+            self.delegate_quick();
         } else {
             self.calls.remove(&key);
             self.waiting.retain(|(waiting, _)| *waiting != key);
@@ -415,10 +477,14 @@ impl Server {
         self.skip(batch);
     }
 
-    fn next_heartbeat(&self) -> Option<Instant> {
+    /// When there is something to do even if nothing happens.
+    fn deadline(&self) -> Option<Instant> {
         let calls =
             self.calls.values().filter(|call| call.ticket.as_ref().is_some_and(|ticket| ticket.progress.is_some()));
-        calls.map(|call| call.accepted + HEARTBEAT * (call.beats + 1)).min()
+        let heartbeats = calls.map(|call| call.accepted + HEARTBEAT * (call.beats + 1));
+        // At once where nothing else has come in: a call that is not alone goes to its thread.
+        let quick = |work: &Work| work.started.as_ref().map_or_else(Instant::now, Started::slow_from);
+        heartbeats.chain(self.quick.iter().map(quick)).min()
     }
 
     fn beat(&mut self) {
@@ -441,6 +507,7 @@ impl Server {
 
     /// Stops every process tree and waits until they are gone, for a bounded time.
     fn shut_down(&mut self) {
+        self.delegate_quick();
         self.waiting.clear();
         self.calls.retain(|_, call| match &call.running {
             Some(running) => {

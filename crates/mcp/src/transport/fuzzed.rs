@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ impl Transport {
         true
     }
 
-    pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Event {
+    pub(crate) fn next(&mut self, deadline: Option<Instant>, handles: &[BorrowedFd]) -> Event {
         loop {
             if let Ok(event) = self.posted.try_recv() {
                 return event;
@@ -72,6 +73,10 @@ impl Transport {
             let last = self.lines.finish().map(Event::Line);
             self.ended = last.is_none();
             return last.unwrap_or(Event::Eof);
+        }
+        if !handles.is_empty() {
+            // Not polled but asked again and again.
+            return self.wait(Instant::now() + Duration::from_millis(1)).unwrap_or(Event::Child);
         }
         self.wait(deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(60))).unwrap_or(Event::Tick)
     }

@@ -9,6 +9,8 @@ use crate::lines::Line;
 #[cfg(fuzzing)]
 mod fuzzed;
 #[cfg(all(unix, not(fuzzing)))]
+mod poller;
+#[cfg(all(unix, not(fuzzing)))]
 mod unix;
 #[cfg(windows)]
 mod windows;
@@ -44,6 +46,9 @@ pub(crate) enum Event {
     Stop(i32),
     /// Nobody reads stdout any more.
     Lost,
+    /// One of the handles that were given is ready.
+    #[cfg_attr(windows, expect(dead_code, reason = "nothing of a child can be waited for beside stdin there"))]
+    Child,
     /// Replies went out: there is room for more, or all is said.
     Sent,
     /// The deadline passed.

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +18,7 @@ use rustix::net::SendFlags;
 use rustix::stdio::{stderr, stdin, stdout};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::poller::{Interest, Poller};
 use super::{Event, Mailbox};
 use crate::config::MAX_UNSENT;
 use crate::lines::Lines;
@@ -32,6 +34,9 @@ pub(crate) struct Transport {
     posted: Receiver<Event>,
     mailbox: Mailbox,
     wake: UnixStream,
+    /// There was a wake-up since there was last found nothing posted. A post or a signal comes before its wake-up.
+    woken: bool,
+    poller: Poller,
     signal: Arc<AtomicUsize>,
 }
 
@@ -40,6 +45,15 @@ enum Input {
     /// Ended, and the last line may not have been taken.
     Ending,
     Ended,
+}
+
+/// What ended a wait.
+enum Waited {
+    /// The deadline.
+    Out,
+    Child,
+    /// Anything else.
+    In,
 }
 
 /// Makes the poll return.
@@ -72,7 +86,9 @@ impl Transport {
             output: Output::open(),
             posted,
             mailbox: Mailbox { post, waker: Waker(Arc::new(waker)) },
+            poller: Poller::new(&wake),
             wake,
+            woken: true,
             signal,
         })
     }
@@ -97,18 +113,24 @@ impl Transport {
         self.output.unsent == 0
     }
 
-    /// The next event; [`Event::Tick`] at the deadline. Lines are kept back while the client does not read.
-    pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Event {
+    /// The next event; [`Event::Tick`] at the deadline. Lines are kept back while the client does not read. `handles`
+    /// are those of a child.
+    pub(crate) fn next(&mut self, deadline: Option<Instant>, handles: &[BorrowedFd]) -> Event {
         loop {
-            match self.signal.swap(0, Ordering::Relaxed) {
-                0 => {}
-                number => return Event::Stop(i32::try_from(number).unwrap_or_default()),
+            if self.woken {
+                match self.signal.swap(0, Ordering::Relaxed) {
+                    0 => {}
+                    number => return Event::Stop(i32::try_from(number).unwrap_or_default()),
+                }
             }
             if self.output.lost {
                 return Event::Lost;
             }
-            if let Ok(event) = self.posted.try_recv() {
-                return event;
+            if self.woken {
+                match self.posted.try_recv() {
+                    Ok(event) => return event,
+                    Err(_) => self.woken = false,
+                }
             }
             if !self.is_congested()
                 && let Some(event) = self.take_line()
@@ -116,8 +138,10 @@ impl Transport {
                 return event;
             }
             let (congested, flushed) = (self.is_congested(), self.is_flushed());
-            if self.wait(deadline) {
-                return Event::Tick;
+            match self.wait(deadline, handles) {
+                Waited::Out => return Event::Tick,
+                Waited::Child => return Event::Child,
+                Waited::In => {}
             }
             if (congested && !self.is_congested()) || (!flushed && self.is_flushed()) {
                 return Event::Sent;
@@ -132,7 +156,7 @@ impl Transport {
             if let Ok(event) = self.posted.try_recv() {
                 return Some(event);
             }
-            if self.wait(Some(deadline)) {
+            if matches!(self.wait(Some(deadline), &[]), Waited::Out) {
                 return None;
             }
         }
@@ -154,50 +178,39 @@ impl Transport {
         }
     }
 
-    /// Polls once and does what became possible. Says whether the deadline has passed.
-    fn wait(&mut self, deadline: Option<Instant>) -> bool {
+    /// Polls once and does what became possible.
+    fn wait(&mut self, deadline: Option<Instant>, handles: &[BorrowedFd]) -> Waited {
         let patience = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if patience.is_some_and(|patience| patience.is_zero()) {
-            return true;
+            return Waited::Out;
         }
-        let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
-        let reads = matches!(self.input, Input::Open) && !self.is_congested();
-        let writes = if self.is_flushed() { PollFlags::empty() } else { PollFlags::OUT };
-        // Errors and hang-ups of stdout are reported whether asked for or not: a lost client is noticed while idle.
-        let mut fds = [
-            PollFd::new(&self.wake, PollFlags::IN),
-            PollFd::from_borrowed_fd(stdout(), writes),
-            PollFd::from_borrowed_fd(stdin(), PollFlags::IN),
-        ];
-        // A lost stdout would be reported for ever.
-        let count = if self.output.lost {
-            1
-        } else if reads {
-            3
-        } else {
-            2
+        let room = if self.is_flushed() { PollFlags::empty() } else { PollFlags::OUT };
+        let interest = Interest {
+            stdin: matches!(self.input, Input::Open) && !self.is_congested(),
+            // A lost client is noticed while idle, and then would be reported for ever.
+            stdout: (!self.output.lost).then_some(room),
         };
-        match poll(fds.get_mut(..count).unwrap_or_default(), timeout.as_ref()) {
-            Ok(0) => return deadline.is_some(),
-            Ok(_) => {}
-            Err(_) => return false,
-        }
-        let [woken, writable, readable] = fds.map(|fd| fd.revents());
-        if !woken.is_empty() {
+        let ready = match self.poller.wait(&self.wake, interest, handles, patience) {
+            Ok(Some(ready)) => ready,
+            Ok(None) => return Waited::Out,
+            Err(_) => return Waited::In,
+        };
+        if ready.woken {
             let mut bytes = [0; 64];
             while matches!((&self.wake).read(&mut bytes), Ok(64)) {}
+            self.woken = true;
         }
-        if writable.intersects(PollFlags::ERR | PollFlags::NVAL)
-            || (writable.contains(PollFlags::HUP) && !writable.contains(PollFlags::OUT))
+        if ready.stdout.intersects(PollFlags::ERR | PollFlags::NVAL)
+            || (ready.stdout.contains(PollFlags::HUP) && !ready.stdout.contains(PollFlags::OUT))
         {
             self.output.lost = true;
-        } else if writable.contains(PollFlags::OUT) {
+        } else if ready.stdout.contains(PollFlags::OUT) {
             self.output.flush(true);
         }
-        if reads && !readable.is_empty() {
+        if ready.stdin {
             self.read();
         }
-        false
+        if ready.child { Waited::Child } else { Waited::In }
     }
 
     fn read(&mut self) {

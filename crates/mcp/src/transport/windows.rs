@@ -1,6 +1,7 @@
 //! Pipes cannot be polled here: a reader and a writer thread stand between them and the server.
 
 use std::io::{self, Read, Write};
+use std::os::windows::io::BorrowedHandle;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Instant;
@@ -103,7 +104,7 @@ impl Transport {
     }
 
     /// The next event; [`Event::Tick`] at the deadline. Lines are kept back while the client does not read.
-    pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Event {
+    pub(crate) fn next(&mut self, deadline: Option<Instant>, _: &[BorrowedHandle]) -> Event {
         loop {
             let (congested, flushed) = (self.is_congested(), self.is_flushed());
             self.take_reports();

@@ -9,9 +9,9 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::Tree;
+pub(crate) use unix::{Handle, Tree, look_up};
 #[cfg(windows)]
-pub(crate) use windows::Tree;
+pub(crate) use windows::{Handle, Tree, look_up};
 
 /// What a wait for output brought.
 #[derive(Clone, Copy, PartialEq, Eq)]

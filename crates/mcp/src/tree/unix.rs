@@ -1,12 +1,16 @@
 //! A child and all it starts, as a process group.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+#[cfg(target_os = "linux")]
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 #[cfg(target_os = "linux")]
 use rustix::process::PidfdFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -24,7 +28,12 @@ pub(crate) struct Tree {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     reaped: bool,
+    /// Becomes readable when the child ends; opened when its pipes have ended.
+    end: Option<OwnedFd>,
 }
+
+/// What can be polled.
+pub(crate) type Handle<'a> = BorrowedFd<'a>;
 
 impl Tree {
     /// Starts a command whose stdio is set, as the leader of a new group.
@@ -33,7 +42,7 @@ impl Tree {
         let mut child = command.process_group(0).spawn()?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        Ok(Self { child, group, stdout, stderr, reaped: false })
+        Ok(Self { child, group, stdout, stderr, reaped: false, end: None })
     }
 
     /// Waits at most `patience` for output and takes what is there.
@@ -76,6 +85,15 @@ impl Tree {
         }
     }
 
+    /// What is waited for next: output, or the child's end after it.
+    pub(crate) fn handles(&mut self) -> Vec<Handle<'_>> {
+        if self.stdout.is_none() && self.stderr.is_none() {
+            return self.end().into_iter().collect();
+        }
+        let pipes = [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd)];
+        pipes.into_iter().flatten().collect()
+    }
+
     /// Whether the child itself has ended. It is not reaped, so its group's number stays its own.
     pub(crate) fn has_ended(&mut self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -99,20 +117,25 @@ impl Tree {
 
     /// Waits for the child's end without any signal, where the system can. A handler of SIGCHLD would interrupt the
     /// server's own thread at the end of every child.
-    #[cfg(target_os = "linux")]
-    fn await_end(&self, patience: Duration) -> bool {
-        let Some(Ok(pid)) = self.group.map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty())) else {
-            return false;
-        };
+    fn await_end(&mut self, patience: Duration) -> bool {
+        let Some(end) = self.end() else { return false };
         // At the deadline, or when interrupted, the caller finds it running still and comes back.
         let timeout = Timespec::try_from(patience).ok();
-        let _ = poll(&mut [PollFd::new(&pid, PollFlags::IN)], timeout.as_ref());
+        let _ = poll(&mut [PollFd::from_borrowed_fd(end, PollFlags::IN)], timeout.as_ref());
         true
     }
 
+    #[cfg(target_os = "linux")]
+    fn end(&mut self) -> Option<BorrowedFd<'_>> {
+        if self.end.is_none() {
+            self.end = self.group.and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
+        }
+        self.end.as_ref().map(AsFd::as_fd)
+    }
+
     #[cfg(not(target_os = "linux"))]
-    fn await_end(&self, _: Duration) -> bool {
-        false
+    fn end(&self) -> Option<BorrowedFd<'_>> {
+        self.end.as_ref().map(AsFd::as_fd)
     }
 
     /// Asks the whole group to end.
@@ -142,6 +165,20 @@ impl Drop for Tree {
             self.kill();
         }
     }
+}
+
+/// Follows a path as far as the kernel's memory goes: it fails where a disk or a network would have to be asked.
+#[cfg(target_os = "linux")]
+pub(crate) fn look_up(path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)?;
+    Ok(())
+}
+
+/// Elsewhere nothing looks without asking.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn look_up(_: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// A parent may have left SIGCHLD ignored, and that is inherited: the system would reap children behind our back, and

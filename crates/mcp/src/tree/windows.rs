@@ -1,6 +1,8 @@
 //! A child and all it starts, as a job object. There is no polite request to end: a stop kills.
 
 use std::io::{self, Read};
+use std::os::windows::io::BorrowedHandle;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -27,6 +29,9 @@ enum Piece {
     Stderr(Vec<u8>),
     End,
 }
+
+/// What can be waited for.
+pub(crate) type Handle<'a> = BorrowedHandle<'a>;
 
 impl Tree {
     /// Starts a command whose stdio is set, in a new job.
@@ -56,6 +61,12 @@ impl Tree {
             Err(RecvTimeoutError::Disconnected) => self.open = 0,
         }
         if self.open == 0 { Drained::Ended } else { Drained::Some }
+    }
+
+    /// Its output comes from threads: there is nothing else to wait for.
+    #[expect(clippy::unused_self, reason = "the name that the other has")]
+    pub(crate) fn handles(&mut self) -> Vec<Handle<'_>> {
+        Vec::new()
     }
 
     /// Whether the child itself has ended.
@@ -95,6 +106,11 @@ impl Drop for Tree {
             self.kill();
         }
     }
+}
+
+/// Nothing looks without asking the disk.
+pub(crate) fn look_up(_: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn read_all(
