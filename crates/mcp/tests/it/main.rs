@@ -23,6 +23,7 @@ mod hostile;
 mod ids;
 #[cfg(unix)]
 mod leash;
+mod moment;
 mod pages;
 mod print_config;
 #[cfg(unix)]
