@@ -338,7 +338,7 @@ impl Bench {
     /// What is answered from memory.
     fn replies(&mut self, round: usize, pinned: &mut [Server], floor: &mut Server) -> Result<()> {
         for (measure, request) in [("ping", &PING), ("list", &LIST), ("codes", &CODES)] {
-            self.compare((measure, round, 100), pinned, |server| server.ask(request), |_| Ok(floor.ask(request)?))?;
+            self.compare((measure, round, 400), pinned, |server| server.ask(request), |_| Ok(floor.ask(request)?))?;
         }
         Ok(())
     }

@@ -73,14 +73,14 @@ pub(crate) enum Progress {
 
 impl Started {
     /// Starts a job without waiting for anything. `None` leaves the start, and what there is to say of it, to [`run`]:
-    /// where another server holds the lock, where the path of the directory or of the program is not in the kernel's
-    /// memory, so that a disk or a network would have to be asked, and where anything fails.
+    /// where another server holds the lock, where the directory or the program cannot be reached without asking a disk
+    /// or a network, and where anything fails.
     pub(crate) fn at_once(config: &Config, job: &Job) -> Option<Self> {
         if !job.paths.is_empty() || tree::look_up(&config.cwd).is_err() || !is_at_hand(&config.program) {
             return None;
         }
         let call = Call { config, stop: &Stop::default() };
-        let lock = File::open(&config.cwd).ok()?;
+        let lock = tree::open_directory(&config.cwd).ok()?;
         try_lock(&lock, job.read_only).ok()?;
         call.check_directory().ok()?;
         Some(Self::new(call.spawn(&job.argv).ok()?, Some(lock)))
@@ -218,7 +218,7 @@ impl Call<'_> {
     /// Keeps two servers on one venture apart. Between them exclusion is promised, no order; where the platform or the
     /// file system has no such lock, none is taken.
     fn lock(&self, shared: bool, note: Option<&dyn Fn(String)>) -> Result<Option<File>, Ended> {
-        let Ok(file) = File::open(&self.config.cwd) else { return Ok(None) };
+        let Ok(file) = tree::open_directory(&self.config.cwd) else { return Ok(None) };
         let since = Instant::now();
         let mut waiting = note;
         loop {

@@ -9,9 +9,9 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{Handle, Tree, look_up};
+pub(crate) use unix::{Handle, Tree, look_up, open_directory};
 #[cfg(windows)]
-pub(crate) use windows::{Handle, Tree, look_up};
+pub(crate) use windows::{Handle, Tree, look_up, open_directory};
 
 /// What a wait for output brought.
 #[derive(Clone, Copy, PartialEq, Eq)]

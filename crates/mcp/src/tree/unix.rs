@@ -1,16 +1,18 @@
 //! A child and all it starts, as a process group.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 #[cfg(target_os = "linux")]
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, ResolveFlags, StatxFlags};
+use rustix::fs::{Mode, OFlags};
 #[cfg(target_os = "linux")]
 use rustix::process::PidfdFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -167,18 +169,44 @@ impl Drop for Tree {
     }
 }
 
-/// Follows a path as far as the kernel's memory goes: it fails where a disk or a network would have to be asked.
-#[cfg(target_os = "linux")]
-pub(crate) fn look_up(path: &Path) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)?;
-    Ok(())
+/// Opens a directory, to lock it. Anything else fails at once: a named pipe would wait for its other end.
+pub(crate) fn open_directory(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Elsewhere nothing looks without asking.
+/// Looks a path up and fails where that, or a use of what is found, may have to wait for a disk, for a network, or for
+/// the program behind a file system.
+#[cfg(target_os = "linux")]
+pub(crate) fn look_up(path: &Path) -> io::Result<()> {
+    let file = rustix::fs::openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::CACHED)?;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(file, c"", flags, StatxFlags::MNT_ID)?;
+    if is_local(found.stx_mnt_id) { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
+/// Elsewhere nothing tells.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn look_up(_: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether a mount, by its number, is one of a kind that the kernel itself keeps on this machine. What is mounted after
+/// the first question is not.
+#[cfg(target_os = "linux")]
+fn is_local(mount: u64) -> bool {
+    const KINDS: [&str; 11] =
+        ["bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"];
+    static LOCAL: OnceLock<Vec<u64>> = OnceLock::new();
+    // Number first, and behind a lone dash the kind: proc_pid_mountinfo(5).
+    let number = |line: &str| {
+        let (head, tail) = line.split_once(" - ")?;
+        let is_local = tail.split(' ').next().is_some_and(|kind| KINDS.contains(&kind));
+        head.split(' ').next().filter(|_| is_local)?.parse().ok()
+    };
+    let read =
+        || std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines().filter_map(number).collect();
+    LOCAL.get_or_init(read).contains(&mount)
 }
 
 /// A parent may have left SIGCHLD ignored, and that is inherited: the system would reap children behind our back, and

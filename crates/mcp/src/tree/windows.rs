@@ -1,5 +1,6 @@
 //! A child and all it starts, as a job object. There is no polite request to end: a stop kills.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::windows::io::BorrowedHandle;
 use std::path::Path;
@@ -106,6 +107,11 @@ impl Drop for Tree {
             self.kill();
         }
     }
+}
+
+/// Directories cannot be locked.
+pub(crate) fn open_directory(_: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Nothing looks without asking the disk.

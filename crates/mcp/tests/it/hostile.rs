@@ -176,3 +176,17 @@ fn a_directory_that_is_gone_since_the_start_is_told() {
     let replies = String::from_utf8(output.stdout).expect("text");
     assert!(replies.contains("mcp-fz-unavailable"), "{replies}");
 }
+
+#[test]
+fn a_named_pipe_in_place_of_the_directory_holds_nothing_up() {
+    let setup = Setup::stub(OK);
+    let pipe = setup.event("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo can be run").success());
+    let mut server = setup.without_flags().flag("--cwd").flag(&pipe).start();
+    server.handshake("2025-11-25");
+    for arguments in [json!({}), json!({"manifest": "venture.toml"})] {
+        let result = server.call("fz_plan", arguments);
+        assert_eq!(code(&result), "mcp-fz-unavailable");
+        assert!(result["content"][0]["text"].as_str().expect("text").contains("pipe"), "{result}");
+    }
+}
