@@ -2,10 +2,8 @@
 //! Every message goes straight down from here; calls run on threads of their own and post their outcome back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
 use serde_json::value::RawValue;
@@ -34,7 +32,6 @@ pub(crate) fn run(config: Config, transport: Transport) -> u8 {
         waiting: VecDeque::new(),
         batches: BTreeMap::new(),
         quick: None,
-        idle: Vec::new(),
         next_key: 0,
         ending: false,
     };
@@ -59,8 +56,6 @@ struct Server {
     /// A call that this thread looks after itself for its first moment: to wake another costs more than all else that a
     /// short call takes beyond its child.
     quick: Option<Work>,
-    /// Threads without a call, at most as many as calls ran at once: starting one costs as much as a small reply.
-    idle: Vec<Sender<Work>>,
     next_key: Key,
     /// stdin has ended.
     ending: bool,
@@ -71,18 +66,12 @@ struct Call {
     /// Taken when the call is answered or cancelled: after that nothing can be written for it.
     ticket: Option<Ticket>,
     read_only: bool,
-    /// `None` while it waits.
-    running: Option<Running>,
+    /// What stops it; `None` while it waits.
+    running: Option<Arc<Stop>>,
     accepted: Instant,
     /// Heartbeats that have passed.
     beats: u32,
     note: Option<String>,
-}
-
-/// A call with a thread at work on it.
-struct Running {
-    stop: Arc<Stop>,
-    worker: Sender<Work>,
 }
 
 /// All that a call's thread needs.
@@ -362,20 +351,13 @@ impl Server {
     }
 
     fn start(&mut self, key: Key, job: Job) {
-        let worker = match self.idle.pop().map_or_else(|| self.hire(), Ok) {
-            Ok(worker) => worker,
-            Err(error) => {
-                let why = format!("the system allows no further thread: {error}; nothing was run");
-                return self.fail(key, Failure::new(Code::Unavailable, why));
-            }
-        };
         let is_alone = self.calls.values().all(|call| call.running.is_none());
         let Some(call) = self.calls.get_mut(&key) else { return };
         let Some(ticket) = &call.ticket else { return };
         let stop = Arc::new(Stop::default());
         let (id, revision, wants_notes) = (ticket.id.clone(), ticket.revision, ticket.progress.is_some());
         let work = Work { key, id, revision, job, started: None, stop: Arc::clone(&stop), wants_notes };
-        call.running = Some(Running { stop, worker });
+        call.running = Some(stop);
         self.delegate_quick();
         if is_alone {
             self.quick = Some(work);
@@ -384,11 +366,22 @@ impl Server {
         }
     }
 
-    /// Leaves a call to the thread that was hired for it.
-    fn delegate(&self, work: Work) {
-        if let Some(running) = self.calls.get(&work.key).and_then(|call| call.running.as_ref()) {
-            // It fails only for a thread that is gone, and none goes before the server.
-            drop(running.worker.send(work));
+    /// Gives a call a thread of its own.
+    fn delegate(&mut self, work: Work) {
+        let (key, was_started) = (work.key, work.started.is_some());
+        let (config, mailbox) = (Arc::clone(&self.config), self.transport.mailbox());
+        let run = move || {
+            let Work { key, id, revision, job, started, stop, wants_notes } = work;
+            let note = |line| mailbox.note(key, line);
+            let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
+            // Encoded here, so that a large answer keeps nobody waiting.
+            let answer = || reply::call(revision, &id, &call::run(&config, &job, started, &stop, note));
+            mailbox.finished(key, catch_unwind(AssertUnwindSafe(answer)).ok());
+        };
+        if let Err(error) = std::thread::Builder::new().name("call".into()).spawn(run) {
+            let what = if was_started { "its program was stopped, and what it wrote stays" } else { "nothing was run" };
+            let why = format!("the system allows no further thread: {error}; {what}");
+            self.fail(key, Failure::new(Code::Unavailable, why));
         }
     }
 
@@ -426,22 +419,7 @@ impl Server {
         }
     }
 
-    fn hire(&self) -> io::Result<Sender<Work>> {
-        let (config, mailbox) = (Arc::clone(&self.config), self.transport.mailbox());
-        let (worker, work) = channel::<Work>();
-        std::thread::Builder::new().name("call".into()).spawn(move || {
-            for Work { key, id, revision, job, started, stop, wants_notes } in work {
-                let note = |line| mailbox.note(key, line);
-                let note: Option<&dyn Fn(String)> = if wants_notes { Some(&note) } else { None };
-                // Encoded here, so that a large answer keeps nobody waiting.
-                let answer = || reply::call(revision, &id, &call::run(&config, &job, started, &stop, note));
-                mailbox.finished(key, catch_unwind(AssertUnwindSafe(answer)).ok());
-            }
-        })?;
-        Ok(worker)
-    }
-
-    /// Answers a call that was not started.
+    /// Answers a call that has no thread.
     fn fail(&mut self, key: Key, failure: Failure) {
         let ticket = self.calls.get(&key).and_then(|call| call.ticket.as_ref());
         let line = ticket.map(|ticket| reply::call(ticket.revision, &ticket.id, &failure.into()));
@@ -450,7 +428,6 @@ impl Server {
 
     fn finish(&mut self, key: Key, line: Option<Vec<u8>>) {
         let Some(call) = self.calls.remove(&key) else { return };
-        self.idle.extend(call.running.map(|running| running.worker));
         let Some(ticket) = call.ticket else { return };
         let line = match line {
             Some(line) if line.len() <= self.room(ticket.batch) => line,
@@ -467,8 +444,8 @@ impl Server {
         let found = self.calls.iter_mut().find(|(_, call)| call.ticket.as_ref().is_some_and(|ticket| ticket.id == id));
         let Some((&key, call)) = found else { return };
         let batch = call.ticket.take().and_then(|ticket| ticket.batch);
-        if let Some(running) = &call.running {
-            running.stop.cancel();
+        if let Some(stop) = &call.running {
+            stop.cancel();
             self.delegate_quick();
         } else {
             self.calls.remove(&key);
@@ -510,8 +487,8 @@ impl Server {
         self.delegate_quick();
         self.waiting.clear();
         self.calls.retain(|_, call| match &call.running {
-            Some(running) => {
-                running.stop.shut_down();
+            Some(stop) => {
+                stop.shut_down();
                 call.ticket = None;
                 true
             }
