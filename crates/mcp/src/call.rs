@@ -1,5 +1,5 @@
 //! Supervises one child: checks what needs the file system, spawns, drains, keeps the deadline, stops, reads the
-//! outcome. Runs on the call's own thread and owns its process tree; shares nothing but its stop flag.
+//! outcome. Runs on the call's own thread, for its first moment on the server's; shares nothing but its stop flag.
 
 use std::env;
 use std::ffi::OsStr;
@@ -76,14 +76,14 @@ impl Started {
     /// where another server holds the lock, where the directory or the program cannot be reached without asking a disk
     /// or a network, and where anything fails.
     pub(crate) fn at_once(config: &Config, job: &Job) -> Option<Self> {
-        if !job.paths.is_empty() || tree::look_up(&config.cwd).is_err() || !is_at_hand(&config.program) {
+        let Config { cwd, program, .. } = config;
+        if !job.paths.is_empty() || !cwd.is_absolute() || tree::look_up(cwd).is_err() || !is_at_hand(program) {
             return None;
         }
-        let call = Call { config, stop: &Stop::default() };
-        let lock = tree::open_directory(&config.cwd).ok()?;
+        let lock = tree::open_directory(cwd).ok()?;
         try_lock(&lock, job.read_only).ok()?;
-        call.check_directory().ok()?;
-        Some(Self::new(call.spawn(&job.argv).ok()?, Some(lock)))
+        let tree = Call { config, stop: &Stop::default() }.spawn(&job.argv).ok()?;
+        Some(Self::new(tree, Some(lock)))
     }
 
     fn new(tree: Tree, lock: Option<File>) -> Self {

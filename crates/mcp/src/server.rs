@@ -1,5 +1,6 @@
 //! The one owner of all state: the event loop, the session, the queue of calls, cancellation, heartbeats, the end.
-//! Every message goes straight down from here; calls run on threads of their own and post their outcome back.
+//! Every message goes straight down from here. Calls run on threads of their own and post their outcome back; one that is
+//! alone is looked after here for its first moment.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
