@@ -54,8 +54,8 @@ struct Server {
     /// Those not started, in arrival order, each with what it will run.
     waiting: VecDeque<(Key, Job)>,
     batches: BTreeMap<Key, Batch>,
-    /// A call that this thread looks after itself for its first moment: to wake another costs more than all else that a
-    /// short call takes beyond its child.
+    /// A call that this thread looks after itself for its first moment: to start another thread costs more than all else
+    /// that a short call takes beyond its child.
     quick: Option<Work>,
     next_key: Key,
     /// stdin has ended.
