@@ -8,16 +8,9 @@ use cratefield_mcp::config::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{OK, Server, Setup};
+use crate::support::{OK, Setup, session};
 
 const MIB: u64 = 1024 * 1024;
-
-#[track_caller]
-fn session(setup: Setup) -> Server {
-    let mut server = setup.start();
-    server.handshake("2025-11-25");
-    server
-}
 
 #[track_caller]
 fn refusal(response: &Value, code: &str) -> String {

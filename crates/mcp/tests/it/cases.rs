@@ -3,14 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{LEGACY, MODERN, OK, Server, Setup};
-
-#[track_caller]
-fn session(setup: Setup) -> Server {
-    let mut server = setup.start();
-    server.handshake("2025-11-25");
-    server
-}
+use crate::support::{LEGACY, MODERN, OK, Setup, session};
 
 /// Everything a server says to some lines, each ended by a line feed.
 #[track_caller]

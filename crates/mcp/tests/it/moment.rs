@@ -7,13 +7,7 @@ use std::fs::{self, File};
 use cratefield_mcp::config::MAX_QUICK;
 use serde_json::json;
 
-use crate::support::{OK, Server, Setup, ids};
-
-fn session(setup: Setup) -> Server {
-    let mut server = setup.start();
-    server.handshake("2025-11-25");
-    server
-}
+use crate::support::{OK, Server, Setup, ids, session};
 
 /// Whether the child that wrote its number there was started by the server's first thread.
 #[track_caller]

@@ -5,14 +5,7 @@ use std::path::Path;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{OK, Server, Setup, alive, ids, wait_for, wait_until};
-
-#[track_caller]
-fn session(setup: Setup) -> Server {
-    let mut server = setup.start();
-    server.handshake("2025-11-25");
-    server
-}
+use crate::support::{OK, Server, Setup, alive, ids, session, wait_for, wait_until};
 
 /// A child that is in the log from `+NAME` to `-NAME`, and waits for `go` in between.
 fn logged(name: &str) -> String {

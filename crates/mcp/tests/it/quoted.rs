@@ -2,20 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{OK, Server, Setup};
+use crate::support::{OK, Setup, session};
 
 /// Control sequences around secrets, as a script's text, and what of it may be shown.
 const DIRTY: &str = "\\x1b[31mwarning\\x1b[0m: \\x1b]0;title\\x07token=abc123def456 at https://me:pa55word@host/x, \
                      Authorization: Bearer abcdefgh.ijklmnop ghp_0123456789abcdefABCD\\x08\\x00 end";
 const SHOWN: &str = "warning: token=[redacted] at https://[redacted]@host/x, Authorization: Bearer [redacted] \
                      [redacted] end";
-
-#[track_caller]
-fn session(setup: Setup) -> Server {
-    let mut server = setup.start();
-    server.handshake("2025-11-25");
-    server
-}
 
 #[track_caller]
 fn message(result: &Value, code: &str) -> String {

@@ -19,7 +19,7 @@ pub(crate) use fixture::sample_venture;
 pub(crate) use process::{alive, ids};
 pub(crate) use programs::{fz, fz_mcp, stub};
 pub(crate) use schema::{folder, required, seen, untouched};
-pub(crate) use server::{Server, Setup};
+pub(crate) use server::{Server, Setup, session};
 pub(crate) use wait::{DEADLINE, wait_for, wait_until};
 
 /// The revisions that `initialize` serves, newest first.

@@ -425,6 +425,14 @@ impl Server {
     }
 }
 
+/// A server whose client has opened a session of the preferred revision.
+#[track_caller]
+pub(crate) fn session(setup: Setup) -> Server {
+    let mut server = setup.start();
+    server.handshake("2025-11-25");
+    server
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
